@@ -1,0 +1,1 @@
+"""Reliable, distributed, delayed job execution."""

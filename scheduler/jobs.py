@@ -1,0 +1,188 @@
+"""What a job is: as a producer asks for it, and as a store keeps it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import IntEnum
+from typing import cast
+
+from scheduler.errors import InvalidJob
+from scheduler.identity import id_for_key, new_id
+from scheduler.limits import (
+    MAX_DELAY,
+    MAX_ERROR_KIND,
+    MAX_ERROR_MESSAGE,
+    MAX_ERROR_TRACEBACK,
+    check_count,
+    check_metadata,
+    check_moment,
+    check_name,
+    check_number,
+    clean_text,
+)
+from scheduler.retry import RetryPolicy
+from scheduler.states import JobState
+
+DEFAULT_QUEUE = "default"
+DEFAULT_MAX_RETRIES = 3
+DEFAULT_TIMEOUT = 30.0  # seconds
+
+# Typed as text, since __post_init__ puts one there: who reads `job.id` need not ask whether it is None.
+_TO_BE_MADE = cast("str", None)
+_LATEST = datetime.max.replace(tzinfo=UTC)
+
+
+class Priority(IntEnum):
+    """Lower is sooner, strictly: within one partition no job starts while a more urgent one is ready."""
+
+    URGENT = 0
+    HIGH = 1
+    NORMAL = 2
+    LOW = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """
+    A job to be stored. It checks itself when built and raises `InvalidJob`, which names the field.
+
+    id: unique within its queue; None = a UUIDv7, or made from `idempotency_key`. Id and key together are refused.
+    run_at: aware; the past is due now. delay: seconds from the moment of storing, by the store's clock. At most one of
+    the two; neither = now. timeout: seconds that one attempt may take. retry_policy: None = the handler's, else the
+    worker's. `nonce` tells a repeated enqueue of this very object from another job with the same id.
+    """
+
+    type: str
+    payload: bytes = b""
+    queue: str = DEFAULT_QUEUE
+    run_at: datetime | None = None
+    delay: float | None = None
+    priority: Priority = Priority.NORMAL
+    max_retries: int = DEFAULT_MAX_RETRIES
+    timeout: float = DEFAULT_TIMEOUT
+    retry_policy: RetryPolicy | None = None
+    id: str = _TO_BE_MADE
+    idempotency_key: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    nonce: str = field(init=False, repr=False, compare=False)  # 16 hexadecimal digits
+
+    def __post_init__(self) -> None:
+        keep = object.__setattr__
+        check_name("type", self.type)
+        check_name("queue", self.queue)
+        if not isinstance(self.payload, bytes):
+            raise InvalidJob("payload", f"must be bytes, not {type(self.payload).__name__}")
+        if self.run_at is not None:
+            if self.delay is not None:
+                raise InvalidJob("delay", "must not be given together with run_at")
+            keep(self, "run_at", check_moment("run_at", self.run_at))
+        elif self.delay is not None:
+            keep(self, "delay", check_number("delay", self.delay, InvalidJob))
+        keep(self, "priority", Priority(check_count("priority", self.priority, InvalidJob, at_most=max(Priority))))
+        check_count("max_retries", self.max_retries, InvalidJob)
+        keep(self, "timeout", check_number("timeout", self.timeout, InvalidJob, at_least=0.001, at_most=MAX_DELAY))
+        if self.retry_policy is not None and not isinstance(self.retry_policy, RetryPolicy):
+            raise InvalidJob("retry_policy", "must be a RetryPolicy: a job can carry only plain data")
+        keep(self, "id", self._checked_id())
+        keep(self, "metadata", check_metadata(self.metadata))
+        keep(self, "nonce", os.urandom(8).hex())
+
+    def _checked_id(self) -> str:
+        given = cast("str | None", self.id)
+        if self.idempotency_key is None:
+            return new_id() if given is None else check_name("id", given)
+        made = id_for_key(self.queue, check_name("idempotency_key", self.idempotency_key))
+        if given is not None and given != made:  # equal when dataclasses.replace() hands the made one back
+            raise InvalidJob("id", "must not be given together with idempotency_key, which makes the id")
+        return made
+
+    def run_at_from(self, now: datetime) -> datetime:
+        """When to run, asked at *now* by the store's clock."""
+        if self.run_at is not None:
+            return self.run_at
+        if not self.delay:
+            return now
+        try:
+            return now + timedelta(seconds=self.delay)
+        except OverflowError:  # only a clock near the year 9999 comes here
+            return _LATEST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorDetail:
+    """What went wrong in an attempt, cleaned and cut to a bounded size: any text can be recorded on any store."""
+
+    kind: str
+    message: str = ""
+    traceback: str = ""
+
+    def __post_init__(self) -> None:
+        keep = object.__setattr__
+        keep(self, "kind", clean_text(self.kind, MAX_ERROR_KIND) or "Error")
+        keep(self, "message", clean_text(self.message, MAX_ERROR_MESSAGE))
+        # The end of a traceback names the line that raised.
+        keep(self, "traceback", clean_text(self.traceback, MAX_ERROR_TRACEBACK, keep="tail"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorRecord:
+    """An `ErrorDetail` as a store keeps it: with the number of the attempt and the moment, by the store's clock."""
+
+    attempt: int
+    at: datetime
+    kind: str
+    message: str = ""
+    traceback: str = ""
+
+    @classmethod
+    def of(cls, detail: ErrorDetail, *, attempt: int, at: datetime) -> ErrorRecord:
+        """*detail*, which happened in *attempt* and was recorded *at*."""
+        return cls(attempt=attempt, at=at, kind=detail.kind, message=detail.message, traceback=detail.traceback)
+
+
+LEASE_EXPIRED = ErrorDetail(kind="LeaseExpired", message="the lease ran out before an outcome was recorded")
+"""What `recover_expired` records: the worker died, was cut off, or stopped renewing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """
+    A job as a store answers it: a snapshot, not a live view.
+
+    run_at: what was asked for, never changed. due_at: only in scheduled and retry_wait. attempts: leases not given
+    back, the present one included. crashes: leases of it that ran out. errors: the newest ten, oldest first.
+    queue_version and partition: 1 and 0 where a store has no partitions. lease_owner and lease_expires_at: only while
+    leased. result: only under retention.
+    """
+
+    id: str
+    queue: str
+    type: str
+    payload: bytes
+    state: JobState
+    priority: Priority
+    run_at: datetime
+    created_at: datetime
+    max_retries: int
+    timeout: float
+    due_at: datetime | None = None
+    attempts: int = 0
+    crashes: int = 0
+    retry_policy: RetryPolicy | None = None
+    idempotency_key: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    finished_at: datetime | None = None
+    errors: tuple[ErrorRecord, ...] = ()
+    lease_owner: str | None = None
+    lease_expires_at: datetime | None = None
+    result: bytes | None = None
+    queue_version: int = 1
+    partition: int = 0
+
+    @property
+    def last_error(self) -> ErrorRecord | None:
+        """The newest error, None where no attempt has failed."""
+        return self.errors[-1] if self.errors else None

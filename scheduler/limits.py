@@ -1,0 +1,133 @@
+"""
+What a name, a text, a number and a moment may be, the same on every store.
+
+Each check answers the value to keep, or raises the error class given, which names the field.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from scheduler.errors import ConfigError, InvalidJob
+
+MAX_NAME = 200  # characters
+MAX_METADATA = 8 * 1024  # bytes of UTF-8, keys and values together
+MAX_DELAY = 100 * 365.25 * 86_400.0  # seconds: one hundred years
+MAX_COUNT = 1_000_000
+MAX_BATCH = 10_000  # jobs in one call of the contract
+MAX_ERROR_KIND, MAX_ERROR_MESSAGE, MAX_ERROR_TRACEBACK = 200, 2_000, 8_000  # characters
+MAX_ERRORS = 10  # kept a job, the newest
+
+Refusal = type[ConfigError] | type[InvalidJob]
+
+# C0 and C1 controls, and surrogates, which no UTF-8 can carry.
+_FORBIDDEN_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_TOKEN = re.compile("[0-9a-f]{32}")
+_FORBIDDEN_IN_TEXT = re.compile("[\x00\ud800-\udfff]")
+
+
+def check_name(field: str, value: object, error: Refusal = InvalidJob) -> str:
+    """A name: 1 to 200 characters, no control characters, no surrogates."""
+    if not isinstance(value, str):
+        raise error(field, f"must be text, not {type(value).__name__}")
+    if not 1 <= len(value) <= MAX_NAME:
+        raise error(field, f"must have 1 to {MAX_NAME} characters, not {len(value)}")
+    if _FORBIDDEN_IN_NAMES.search(value):
+        raise error(field, "must not hold control characters or surrogates")
+    return value
+
+
+def check_number(
+    field: str,
+    value: object,
+    error: Refusal = ConfigError,
+    *,
+    at_least: float = 0.0,
+    above: float = -math.inf,
+    at_most: float = MAX_DELAY,
+) -> float:
+    """A finite int or float within the bounds, as float; a bool is no number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise error(field, f"must be a number, not {type(value).__name__}")
+    # Compared before it is converted: an int beyond the float range would raise OverflowError.
+    if math.isnan(value) or not at_least <= value <= at_most or value <= above:
+        bound = f"above {above:g}" if above >= at_least else f"at least {at_least:g}"
+        raise error(field, f"must be {bound} and at most {at_most:g}")
+    return float(value)
+
+
+def check_count(
+    field: str, value: object, error: Refusal = ConfigError, *, at_least: int = 0, at_most: int = MAX_COUNT
+) -> int:
+    """A whole number within the bounds; a bool or a float is none."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise error(field, f"must be a whole number, not {type(value).__name__}")
+    if not at_least <= value <= at_most:
+        raise error(field, f"must be between {at_least} and {at_most}")
+    return int(value)
+
+
+def check_moment(field: str, value: object, error: Refusal = InvalidJob) -> datetime:
+    """An aware datetime, answered in UTC. Naive ones are refused: their zone would be a guess."""
+    if not isinstance(value, datetime):
+        raise error(field, f"must be a datetime, not {type(value).__name__}")
+    try:
+        if value.tzinfo is None or value.utcoffset() is None:
+            raise error(field, "must be aware of its time zone, such as datetime.now(timezone.utc)")
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise error(field, "must lie within the years 1 to 9999 in UTC") from None
+
+
+def check_metadata(value: object, error: Refusal = InvalidJob) -> dict[str, str]:
+    """A copy of a mapping from text to text of at most 8 KiB, without NUL or surrogates."""
+    if not isinstance(value, Mapping):
+        raise error("metadata", f"must be a mapping, not {type(value).__name__}")
+    size = 0
+    for key, text in value.items():
+        for part in (key, text):
+            if not isinstance(part, str):
+                raise error("metadata", f"must map text to text; {type(part).__name__} found")
+            if _FORBIDDEN_IN_TEXT.search(part):
+                raise error("metadata", "must not hold NUL or surrogates")
+            size += len(part.encode())
+    if size > MAX_METADATA:
+        raise error("metadata", f"must not exceed {MAX_METADATA} bytes, has {size}")
+    return dict(value)
+
+
+def check_queues(queues: Sequence[str]) -> tuple[str, ...]:
+    """The queues of a contract call: at least one name, each once. A bare string is a mistake, not a sequence."""
+    if isinstance(queues, str):
+        raise ConfigError("queues", "must be a sequence of names, not one string")
+    names = tuple(dict.fromkeys(check_name("queues", name, ConfigError) for name in queues))
+    if not names:
+        raise ConfigError("queues", "must name at least one queue")
+    return names
+
+
+def check_limit(limit: object) -> int:
+    """The limit of a contract call: 1 to 10,000."""
+    return check_count("limit", limit, at_least=1, at_most=MAX_BATCH)
+
+
+def check_duration(duration: object) -> float:
+    """How long a lease lasts, in seconds: at least a millisecond, at most a year."""
+    return check_number("duration", duration, at_least=0.001, at_most=366 * 86_400.0)
+
+
+def check_token(token: object) -> str:
+    """A lease token: 32 hexadecimal digits in lower case."""
+    if not isinstance(token, str) or not _TOKEN.fullmatch(token):
+        raise ConfigError("token", "must be 32 hexadecimal digits in lower case, such as new_token() makes")
+    return token
+
+
+def clean_text(value: str, limit: int, *, keep: str = "head") -> str:
+    """*value* without NUL and surrogates (a replacement stands for each), cut to *limit* characters."""
+    if len(value) > limit:
+        value = value[:limit] if keep == "head" else value[-limit:]
+    return _FORBIDDEN_IN_TEXT.sub("\ufffd", value)

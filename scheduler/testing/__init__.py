@@ -1,0 +1,1 @@
+"""For writers of backends and for users' own tests."""

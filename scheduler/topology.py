@@ -1,0 +1,49 @@
+"""Queue versions and their partitions: how a queue is spread, and how that changes while it is in use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from zlib import crc32
+
+MAX_PARTITIONS = 256
+
+
+class VersionState(StrEnum):
+    """Active: takes new jobs; one a queue. Draining: takes none, and is served until it is empty."""
+
+    ACTIVE = "active"
+    DRAINING = "draining"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueVersion:
+    """One version of a queue. Its number of partitions never changes."""
+
+    version: int
+    partitions: int
+    state: VersionState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueTopology:
+    """All versions of a queue that may hold jobs, ascending; exactly one is active. epoch grows with every change."""
+
+    queue: str
+    epoch: int
+    versions: tuple[QueueVersion, ...]
+
+    @property
+    def active(self) -> QueueVersion:
+        """The version that takes new jobs."""
+        return next(version for version in self.versions if version.state is VersionState.ACTIVE)
+
+    @property
+    def draining(self) -> tuple[QueueVersion, ...]:
+        """The versions that are only being served, oldest first."""
+        return tuple(version for version in self.versions if version.state is VersionState.DRAINING)
+
+
+def partition_of(job_id: str, partitions: int) -> int:
+    """The partition of a job: from its id alone, the same in every process (unlike Python's salted hash)."""
+    return crc32(job_id.encode()) % partitions
