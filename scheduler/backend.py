@@ -18,13 +18,16 @@ from typing import Literal, Protocol, Self, runtime_checkable
 
 from scheduler.jobs import Job, NewJob
 from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, Promotion, Recovery, Renewal
-from scheduler.queues import Page, QueueStats
+from scheduler.queues import Page, QueueStats, Retention
 from scheduler.states import JobState
 from scheduler.topology import QueueTopology
 
 
 class Backend(ABC):
     """Where jobs are stored. See the module's text for what holds for every method."""
+
+    retention: Retention
+    """How long finished jobs are kept. A worker encodes results only where succeeded ones are."""
 
     @classmethod
     @abstractmethod

@@ -17,6 +17,7 @@ MAX_NAME = 200  # characters
 MAX_METADATA = 8 * 1024  # bytes of UTF-8, keys and values together
 MAX_DELAY = 100 * 365.25 * 86_400.0  # seconds: one hundred years
 MAX_COUNT = 1_000_000
+MAX_RESULT = 256 * 1024  # bytes, encoded
 MAX_BATCH = 10_000  # jobs in one call of the contract
 MAX_ERROR_KIND, MAX_ERROR_MESSAGE, MAX_ERROR_TRACEBACK = 200, 2_000, 8_000  # characters
 MAX_ERRORS = 10  # kept a job, the newest
@@ -29,15 +30,20 @@ _TOKEN = re.compile("[0-9a-f]{32}")
 _FORBIDDEN_IN_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 
+def _plain(text: str) -> str:
+    # A member of an enum over str formats as "Queue.MAIL" but is stored as "mail": only the text itself is kept.
+    return str.__str__(text)
+
+
 def check_name(field: str, value: object, error: Refusal = InvalidJob) -> str:
-    """A name: 1 to 200 characters, no control characters, no surrogates."""
+    """A name: 1 to 200 characters, no control characters, no surrogates. Answers plain text for a text-valued enum."""
     if not isinstance(value, str):
         raise error(field, f"must be text, not {type(value).__name__}")
     if not 1 <= len(value) <= MAX_NAME:
         raise error(field, f"must have 1 to {MAX_NAME} characters, not {len(value)}")
     if _FORBIDDEN_IN_NAMES.search(value):
         raise error(field, "must not hold control characters or surrogates")
-    return value
+    return _plain(value)
 
 
 def check_number(
@@ -52,8 +58,8 @@ def check_number(
     """A finite int or float within the bounds, as float; a bool is no number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise error(field, f"must be a number, not {type(value).__name__}")
-    # Compared before it is converted: an int beyond the float range would raise OverflowError.
-    if math.isnan(value) or not at_least <= value <= at_most or value <= above:
+    # Compared before it is converted: an int beyond the float range would raise OverflowError. NaN fails any comparison.
+    if not at_least <= value <= at_most or value <= above:
         bound = f"above {above:g}" if above >= at_least else f"at least {at_least:g}"
         raise error(field, f"must be {bound} and at most {at_most:g}")
     return float(value)
@@ -87,6 +93,7 @@ def check_metadata(value: object, error: Refusal = InvalidJob) -> dict[str, str]
     if not isinstance(value, Mapping):
         raise error("metadata", f"must be a mapping, not {type(value).__name__}")
     size = 0
+    copy = {}
     for key, text in value.items():
         for part in (key, text):
             if not isinstance(part, str):
@@ -94,9 +101,10 @@ def check_metadata(value: object, error: Refusal = InvalidJob) -> dict[str, str]
             if _FORBIDDEN_IN_TEXT.search(part):
                 raise error("metadata", "must not hold NUL or surrogates")
             size += len(part.encode())
+        copy[_plain(key)] = _plain(text)
     if size > MAX_METADATA:
         raise error("metadata", f"must not exceed {MAX_METADATA} bytes, has {size}")
-    return dict(value)
+    return copy
 
 
 def check_queues(queues: Sequence[str]) -> tuple[str, ...]:
