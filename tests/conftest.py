@@ -1,0 +1,35 @@
+"""What holds for every test: how hypothesis draws its examples, and that no thread of ours is left behind."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("dev", max_examples=25, stateful_step_count=20, deadline=None)
+settings.register_profile("ci", settings.get_profile("ci"), max_examples=100, stateful_step_count=50)
+settings.register_profile(
+    "nightly", max_examples=2_000, stateful_step_count=100, deadline=None, derandomize=False, print_blob=True
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
+
+THREADS_END_WITHIN = 10.0  # seconds: a generous bound for a loaded machine, reached only by a failure
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_left() -> Iterator[None]:
+    """Every thread of the library that a test started has ended with it."""
+    before = set(threading.enumerate())
+    yield
+    deadline = time.monotonic() + THREADS_END_WITHIN
+    left = []
+    for thread in set(threading.enumerate()) - before:
+        if thread.name.startswith("scheduler"):
+            thread.join(max(0.0, deadline - time.monotonic()))
+            if thread.is_alive():
+                left.append(thread.name)
+    assert not left, f"threads left behind: {', '.join(sorted(left))}"
