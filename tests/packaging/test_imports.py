@@ -1,0 +1,46 @@
+"""What importing the library brings along."""
+
+from __future__ import annotations
+
+import pkgutil
+import subprocess
+import sys
+
+import scheduler
+
+OPTIONAL = ("scheduler.cli", "scheduler.contrib", "scheduler.testing")  # these have extras of their own
+CORE = sorted(
+    module.name
+    for module in pkgutil.walk_packages(scheduler.__path__, "scheduler.")
+    if not module.name.startswith(OPTIONAL)
+)
+
+# Prints every top-level module that is neither ours nor the standard library's, after the imports.
+STRANGERS = """
+import sys
+before = set(sys.modules)
+{imports}
+new = {{name.partition(".")[0] for name in set(sys.modules) - before}}
+print(*sorted(new - sys.stdlib_module_names - {{"scheduler"}}))
+"""
+
+
+def strangers(*modules: str) -> list[str]:
+    script = STRANGERS.format(imports="\n".join(f"import {module}" for module in modules))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_the_core_stands_on_the_standard_library_alone():
+    """All of the core's modules together import no third-party module and no backend."""
+    assert strangers("scheduler", *CORE) == []
+
+
+def test_the_memory_backend_needs_nothing_installed():
+    """The quick start runs with nothing but the core."""
+    assert strangers("scheduler_backends.memory") == ["scheduler_backends"]
+
+
+def test_the_check_sees_a_stranger():
+    """The test above would notice a third-party module: pytest is one."""
+    assert "pytest" in strangers("pytest")
