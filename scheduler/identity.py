@@ -60,8 +60,9 @@ def new_token() -> str:
 
 
 def _after_fork_in_child() -> None:
-    global _id_lock  # noqa: PLW0603 - the parent's lock may be held by a thread that does not exist here
-    _id_lock = threading.Lock()
+    global _id_lock, _origin  # noqa: PLW0603 - one of each a process
+    _id_lock = threading.Lock()  # the parent's may be held by a thread that does not exist here
+    _origin = _Origin(0, "", itertools.count())  # process ids come back: a grandchild may bear its grandparent's
 
 
 if hasattr(os, "register_at_fork"):

@@ -71,8 +71,8 @@ class NewJob:
 
     def __post_init__(self) -> None:
         keep = object.__setattr__
-        check_name("type", self.type)
-        check_name("queue", self.queue)
+        keep(self, "type", check_name("type", self.type))
+        keep(self, "queue", check_name("queue", self.queue))
         if not isinstance(self.payload, bytes):
             raise InvalidJob("payload", f"must be bytes, not {type(self.payload).__name__}")
         if self.run_at is not None:
@@ -82,10 +82,12 @@ class NewJob:
         elif self.delay is not None:
             keep(self, "delay", check_number("delay", self.delay, InvalidJob))
         keep(self, "priority", Priority(check_count("priority", self.priority, InvalidJob, at_most=max(Priority))))
-        check_count("max_retries", self.max_retries, InvalidJob)
+        keep(self, "max_retries", check_count("max_retries", self.max_retries, InvalidJob))
         keep(self, "timeout", check_number("timeout", self.timeout, InvalidJob, at_least=0.001, at_most=MAX_DELAY))
         if self.retry_policy is not None and not isinstance(self.retry_policy, RetryPolicy):
             raise InvalidJob("retry_policy", "must be a RetryPolicy: a job can carry only plain data")
+        if self.idempotency_key is not None:
+            keep(self, "idempotency_key", check_name("idempotency_key", self.idempotency_key))
         keep(self, "id", self._checked_id())
         keep(self, "metadata", check_metadata(self.metadata))
         keep(self, "nonce", os.urandom(8).hex())
@@ -94,7 +96,7 @@ class NewJob:
         given = cast("str | None", self.id)
         if self.idempotency_key is None:
             return new_id() if given is None else check_name("id", given)
-        made = id_for_key(self.queue, check_name("idempotency_key", self.idempotency_key))
+        made = id_for_key(self.queue, self.idempotency_key)
         if given is not None and given != made:  # equal when dataclasses.replace() hands the made one back
             raise InvalidJob("id", "must not be given together with idempotency_key, which makes the id")
         return made

@@ -58,7 +58,7 @@ def check_number(
     """A finite int or float within the bounds, as float; a bool is no number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise error(field, f"must be a number, not {type(value).__name__}")
-    # Compared before it is converted: an int beyond the float range would raise OverflowError. NaN fails any comparison.
+    # Compared before it is converted: an int beyond the float range would raise OverflowError. NaN is never between.
     if not at_least <= value <= at_most or value <= above:
         bound = f"above {above:g}" if above >= at_least else f"at least {at_least:g}"
         raise error(field, f"must be {bound} and at most {at_most:g}")

@@ -44,10 +44,12 @@ class RetryPolicy:
     def __post_init__(self) -> None:
         if self.curve not in ("exponential", "polynomial"):
             raise ConfigError("curve", "must be 'exponential' or 'polynomial'")
-        check_number("initial", self.initial, above=0.0, at_most=LONGEST_DELAY)
-        check_number("factor", self.factor, at_least=1.0, at_most=100.0)
-        check_number("cap", self.cap, at_least=SHORTEST_DELAY, at_most=LONGEST_DELAY)
-        check_number("jitter", self.jitter, at_most=1.0)
+        # Kept as floats: powers of whole numbers would grow without end instead of overflowing.
+        keep = object.__setattr__
+        keep(self, "initial", check_number("initial", self.initial, above=0.0, at_most=LONGEST_DELAY))
+        keep(self, "factor", check_number("factor", self.factor, at_least=1.0, at_most=100.0))
+        keep(self, "cap", check_number("cap", self.cap, at_least=SHORTEST_DELAY, at_most=LONGEST_DELAY))
+        keep(self, "jitter", check_number("jitter", self.jitter, at_most=1.0))
         if self.max_retries is not None:
             check_count("max_retries", self.max_retries, at_most=MAX_COUNT)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from urllib.parse import parse_qsl, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from scheduler.errors import ConfigError
 from scheduler.queues import Retention
@@ -23,13 +23,24 @@ def boolean(text: str) -> bool:
         raise ValueError("must be true or false") from None
 
 
+def _split(url: str) -> SplitResult:
+    # A password that is not percent-encoded would leave pieces of itself in the host, path or query, where they show.
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # its text shows the whole password
+        raise ConfigError("url", "cannot be read; percent-encode what is special in names and passwords") from None
+    if "#" in url or (parts.netloc and "@" in parts.path + parts.query):
+        raise ConfigError("url", "must hold no '#', and no '@' after the host; percent-encode names and passwords")
+    return parts
+
+
 def split_options(url: str, parsers: Mapping[str, Parser]) -> tuple[str, dict[str, Option]]:
     """
     *url* without its query, and the query's parameters, each read by its parser.
 
     `ConfigError` names a parameter that is unknown, given twice, or that its parser (by ValueError) does not take.
     """
-    parts = urlsplit(url)
+    parts = _split(url)
     options: dict[str, Option] = {}
     for name, text in parse_qsl(parts.query, keep_blank_values=True):
         if name not in parsers:
@@ -40,7 +51,7 @@ def split_options(url: str, parsers: Mapping[str, Parser]) -> tuple[str, dict[st
             options[name] = parsers[name](text)
         except ValueError as error:
             raise ConfigError(name, f"cannot be read from {text!r} in the URL: {error}") from None
-    return urlunsplit(parts._replace(query="")), options
+    return url.partition("?")[0], options
 
 
 def retention_from(options: dict[str, Option]) -> Retention:
@@ -51,9 +62,12 @@ def retention_from(options: dict[str, Option]) -> Retention:
 
 def without_password(url: str) -> str:
     """*url* as logs and reprs may show it: no password, no query."""
-    parts = urlsplit(url)
+    try:
+        parts = _split(url)
+    except ConfigError:
+        return "***"
     user, at, host = parts.netloc.rpartition("@")
     if at:
         name, colon, _ = user.partition(":")
         host = f"{name}:***@{host}" if colon else f"{name}@{host}"
-    return urlunsplit((parts.scheme, host, parts.path, "", ""))
+    return f"{parts.scheme}://{host}{parts.path}"
