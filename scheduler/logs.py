@@ -16,7 +16,7 @@ class GuardedLogger(logging.LoggerAdapter[logging.Logger]):
         """As `Logger.log`; never raises."""
         try:
             if self.logger.isEnabledFor(level):
-                kwargs.setdefault("stacklevel", 3)
+                kwargs.setdefault("stacklevel", 2)  # the line that logs; frames of logging itself do not count
                 self.logger.log(level, msg, *args, **kwargs)  # type: ignore[arg-type]  # passed through as given
         except BaseException as error:
             # A real Ctrl-C that arrives while the main thread logs is not the handler's.
