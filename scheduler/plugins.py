@@ -1,0 +1,63 @@
+"""Which backend a URL means: found among the installed entry points, so that the core knows none."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import EntryPoint, entry_points
+
+from scheduler.backend import Backend
+from scheduler.errors import ConfigError
+
+GROUP = "scheduler.backends"
+"""The group of entry points; an entry's name is the URL scheme, its value the class."""
+
+_SCHEME = re.compile("[a-z][a-z0-9+.-]{0,99}")
+
+
+def backend_from_url(url: str) -> Backend:
+    """
+    The backend that *url* means, such as "redis://localhost:6379/0"; a bare scheme, "memory", means "memory://".
+
+    Imports that one backend alone and connects to nothing yet. Raises `ConfigError` for a scheme that no installed
+    package offers, for a driver that is not installed (it names the extra to install), and for options that the backend
+    does not know.
+    """
+    scheme = _scheme_of(url)
+    offers = {entry.value: entry for entry in entry_points(group=GROUP, name=scheme)}
+    if not offers:
+        known = ", ".join(sorted(entry_points(group=GROUP).names)) or "none"
+        raise ConfigError("url", f"no installed package offers a backend for {scheme}://; known: {known}")
+    if len(offers) > 1:  # whichever came first on the path would win
+        raise ConfigError("url", f"several installed backends claim {scheme}://: {', '.join(sorted(offers))}")
+    (entry,) = offers.values()
+    return _load(entry).from_url(url if "://" in url else f"{url}://")
+
+
+def _scheme_of(url: object) -> str:
+    if not isinstance(url, str):
+        raise ConfigError("url", f"must be text, not {type(url).__name__}")
+    scheme = url.partition("://")[0].lower()
+    if not _SCHEME.fullmatch(scheme):  # not shown: it may hold a password
+        raise ConfigError("url", "must begin with a scheme, such as memory:// or redis://")
+    return scheme
+
+
+def _load(entry: EntryPoint) -> type[Backend]:
+    try:
+        loaded = entry.load()
+    except (ImportError, AttributeError) as error:
+        raise ConfigError("url", _advice(entry, error)) from error
+    if not (isinstance(loaded, type) and issubclass(loaded, Backend)):
+        raise ConfigError("url", f"{entry.value}, which claims {entry.name}://, is not a Backend")
+    return loaded
+
+
+def _advice(entry: EntryPoint, error: ImportError | AttributeError) -> str:
+    # By convention the extra that brings a backend's driver is called like the backend's module.
+    extra = entry.module.rpartition(".")[2]
+    package = entry.module.partition(".")[0]
+    driver_missing = isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] != package
+    if driver_missing and entry.dist and extra in (entry.dist.metadata.get_all("Provides-Extra") or ()):
+        name = entry.attr.removesuffix("Backend")
+        return f"The {name} backend needs: pip install '{entry.dist.name}[{extra}]'"
+    return f"the backend for {entry.name}:// cannot be loaded: {error}"

@@ -1,0 +1,211 @@
+"""Puts jobs into a store."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Literal, cast
+
+from scheduler.backend import Backend, TransactionalEnqueue
+from scheduler.config import ProducerConfig
+from scheduler.errors import BackendUnavailable, ConfigError, DuplicateJob, InvalidJob, JobNotFound, NotSupported
+from scheduler.jobs import Job, NewJob, Priority
+from scheduler.leases import Enqueued
+from scheduler.limits import MAX_BATCH
+from scheduler.logs import GuardedLogger
+from scheduler.metrics import Metrics, NopMetrics, guarded
+from scheduler.retry import RetryPolicy
+from scheduler.serializers import JsonSerializer, Serializer
+from scheduler.states import JobState
+
+IfExists = Literal["return", "raise"]
+
+
+class Producer:
+    """
+    Puts jobs into *backend*; any thread may use it, also after a fork.
+
+    config: the defaults of its jobs. serializer: how payloads become bytes; None = JSON. logger: None = the logger
+    "scheduler.producer". Whatever metrics and logger raise, an enqueue neither fails nor doubles by it.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        config: ProducerConfig | None = None,
+        *,
+        serializer: Serializer | None = None,
+        metrics: Metrics | None = None,
+        logger: logging.Logger | None = None,
+    ) -> None:
+        self._backend = backend
+        self._config = ProducerConfig() if config is None else config
+        self._serializer = JsonSerializer() if serializer is None else serializer
+        metrics = NopMetrics() if metrics is None else metrics
+        given = {
+            "backend": (backend, Backend),
+            "config": (self._config, ProducerConfig),
+            "serializer": (self._serializer, Serializer),
+            "metrics": (metrics, Metrics),
+        }
+        for field, (value, kind) in given.items():
+            if not isinstance(value, kind):
+                raise ConfigError(field, f"must be a {kind.__name__}, not {type(value).__name__}")
+        self._log = GuardedLogger(logging.getLogger(__name__) if logger is None else logger)
+        self._metrics = guarded(metrics, self._log)
+
+    def new_job(
+        self,
+        type: str,
+        payload: object = None,
+        *,
+        queue: str | None = None,
+        run_at: datetime | None = None,
+        delay: float | None = None,
+        max_retries: int | None = None,
+        timeout: float | None = None,
+        priority: Priority = Priority.NORMAL,
+        id: str | None = None,
+        idempotency_key: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        retry_policy: RetryPolicy | None = None,
+    ) -> NewJob:
+        """
+        A job with this producer's defaults, for `enqueue_many`; nothing is stored.
+
+        payload: whatever the serializer takes; bytes pass through. run_at: an aware datetime, the past is due now.
+        delay: seconds from the moment of storing. At most one of the two; neither = now. timeout: seconds that one
+        attempt may take. None elsewhere = the producer's default. max_retries: this argument, else that of the retry
+        policy in force (*retry_policy*, else the config's), else the config's default; 0 = one attempt and no more.
+        Raises `InvalidJob`, which names the field.
+        """
+        policy = self._config.retry_policy if retry_policy is None else retry_policy
+        if max_retries is None and isinstance(policy, RetryPolicy):  # NewJob refuses any other
+            max_retries = policy.max_retries
+        job = NewJob(
+            type=type,
+            payload=self._encoded(payload),
+            queue=self._config.default_queue if queue is None else queue,
+            run_at=run_at,
+            delay=delay,
+            max_retries=self._config.default_max_retries if max_retries is None else max_retries,
+            timeout=self._config.default_timeout if timeout is None else timeout,
+            priority=priority,
+            id=cast("str", id),  # None = to be made
+            idempotency_key=idempotency_key,
+            metadata={} if metadata is None else metadata,
+            retry_policy=policy,
+        )
+        return self._fitting(job)
+
+    def enqueue(
+        self,
+        type: str,
+        payload: object = None,
+        *,
+        queue: str | None = None,
+        run_at: datetime | None = None,
+        delay: float | None = None,
+        max_retries: int | None = None,
+        timeout: float | None = None,
+        priority: Priority = Priority.NORMAL,
+        id: str | None = None,
+        idempotency_key: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        retry_policy: RetryPolicy | None = None,
+        if_exists: IfExists = "return",
+        connection: object = None,
+    ) -> Enqueued:
+        """
+        Store one job; the arguments up to *retry_policy* are those of `new_job`.
+
+        A job whose id or idempotency key the store still keeps is left as it is and answered with is_new False, or
+        carried by `DuplicateJob` (if_exists "raise"). connection: of the caller's database transaction, which then
+        decides whether the job is stored; `NotSupported` where the store cannot. Raises `InvalidJob` and stores nothing
+        for a bad argument; `BackendUnavailable` as `enqueue_many` does.
+        """
+        if if_exists not in ("return", "raise"):
+            raise ConfigError("if_exists", "must be 'return' or 'raise'")
+        job = self.new_job(
+            type,
+            payload,
+            queue=queue,
+            run_at=run_at,
+            delay=delay,
+            max_retries=max_retries,
+            timeout=timeout,
+            priority=priority,
+            id=id,
+            idempotency_key=idempotency_key,
+            metadata=metadata,
+            retry_policy=retry_policy,
+        )
+        (answer,) = self._store([job], connection)
+        if if_exists == "raise" and not answer.is_new:
+            stored = answer.job
+            raise DuplicateJob(f"queue {stored.queue!r} keeps job {stored.id!r} already, {stored.state}", stored)
+        return answer
+
+    def enqueue_many(self, jobs: Iterable[NewJob], *, connection: object = None) -> list[Enqueued]:
+        """
+        Store *jobs*, all of them checked before any is stored, and answer for each in order.
+
+        Raises `BackendUnavailable` where the store does not answer: its `jobs` are those not acknowledged, and
+        `enqueue_many(error.jobs)` repeats them without storing any twice. On a caller's *connection* it carries none:
+        there the whole transaction has to be repeated.
+        """
+        if not isinstance(jobs, Iterable):
+            raise InvalidJob("jobs", f"must be an iterable of NewJob, not {type(jobs).__name__}")
+        return self._store([self._fitting(job) for job in jobs], connection)
+
+    def get(self, queue: str, id: str) -> Job:
+        """The stored job. Raises `JobNotFound` where there is none, which includes one that retention dropped."""
+        for job in self._backend.get(queue, [id]).values():
+            return job
+        raise JobNotFound(f"queue {queue!r} keeps no job {id!r}; finished jobs are kept only as long as retention says")
+
+    def _encoded(self, payload: object) -> bytes:
+        if isinstance(payload, bytes):
+            return payload
+        try:
+            return self._serializer.dumps(payload)
+        except Exception as error:  # whatever a serializer raises for what it cannot encode
+            raise InvalidJob("payload", f"cannot be encoded: {error}") from error
+
+    def _fitting(self, job: NewJob) -> NewJob:
+        if not isinstance(job, NewJob):
+            raise InvalidJob("jobs", f"must be NewJob objects, such as new_job() makes, not {type(job).__name__}")
+        size, most = len(job.payload), self._config.max_payload
+        if size > most:
+            raise InvalidJob("payload", f"must not exceed {most} bytes, has {size} (type {job.type!r}, id {job.id!r})")
+        return job
+
+    def _store(self, jobs: list[NewJob], connection: object) -> list[Enqueued]:
+        store = self._backend.enqueue if connection is None else self._within(connection)
+        answers: list[Enqueued] = []
+        for start in range(0, len(jobs), MAX_BATCH):
+            try:
+                stored = store(jobs[start : start + MAX_BATCH])
+            except BackendUnavailable as error:
+                if connection is None:
+                    error.jobs = tuple(jobs[start:])
+                raise
+            self._tell(stored)
+            answers += stored
+        return answers
+
+    def _within(self, connection: object) -> Callable[[Sequence[NewJob]], Sequence[Enqueued]]:
+        if not isinstance(self._backend, TransactionalEnqueue):
+            raise NotSupported(f"{type(self._backend).__name__} cannot enqueue on a caller's connection")
+        return partial(self._backend.enqueue_with, connection)
+
+    def _tell(self, answers: Sequence[Enqueued]) -> None:
+        for answer in answers:
+            job = answer.job
+            self._metrics.enqueued(job, answer.is_new)
+            if job.state is JobState.DEAD and not answer.is_new:
+                self._log.warning(
+                    "Job %s of queue %s is dead and was not enqueued anew; requeue or purge it first", job.id, job.queue
+                )
