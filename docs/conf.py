@@ -24,3 +24,5 @@ python_use_unqualified_type_names = True
 html_theme = "furo"
 html_title = f"reliable-scheduler {release}"
 html_show_copyright = False
+# Annotations such as type[Backend] look like references to the field `type` of jobs.
+suppress_warnings = ["ref.python"]
