@@ -1,1 +1,7 @@
 """The worker: leases jobs in batches, runs them in a bounded thread pool, records what became of them."""
+
+from scheduler.worker.context import JobContext, current_job
+from scheduler.worker.session import Report
+from scheduler.worker.worker import Health, Worker
+
+__all__ = ["Health", "JobContext", "Report", "Worker", "current_job"]

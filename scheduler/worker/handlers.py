@@ -1,0 +1,77 @@
+"""Which function handles which job type."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.errors import ConfigError, DuplicateHandler, InvalidHandler
+from scheduler.jobs import Job
+from scheduler.limits import check_name
+from scheduler.retry import Delays
+from scheduler.worker.context import JobContext
+
+HandlerFunction = Callable[[Job, JobContext], object]
+_ARGUMENTS: Final = 2  # job, ctx
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handler:
+    """
+    A registered function. retry_policy: None = the worker's.
+
+    interrupt: at the deadline, also raise `JobInterrupted` inside the handler's thread, at its next Python instruction.
+    """
+
+    function: HandlerFunction
+    retry_policy: Delays | None = None
+    interrupt: bool = False
+
+
+class Handlers:
+    """The handlers of one worker, by job type. Registered at any time, looked up by the pool's threads."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[str, Handler] = {}
+
+    def register(self, job_type: str, handler: Handler) -> None:
+        """Raises `DuplicateHandler`, or `InvalidHandler` for what cannot be called as handler(job, ctx)."""
+        check_name("type", job_type, ConfigError)
+        _check_function(handler.function)
+        if handler.retry_policy is not None and not callable(getattr(handler.retry_policy, "delay", None)):
+            raise ConfigError("retry_policy", "must have a method delay(attempt) that answers seconds")
+        if self._handlers.setdefault(job_type, handler) is not handler:
+            raise DuplicateHandler(f"the job type {job_type!r} has a handler already")
+
+    def find(self, job_type: str) -> Handler | None:
+        """The handler of *job_type*, None where there is none."""
+        return self._handlers.get(job_type)
+
+    def __len__(self) -> int:
+        return len(self._handlers)
+
+
+def _check_function(function: object) -> None:
+    if not callable(function):
+        raise InvalidHandler(f"a handler must be callable as handler(job, ctx), not {type(function).__name__}")
+    inner: object = function
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    for candidate in (inner, getattr(inner, "__wrapped__", None), getattr(inner, "__call__", None)):  # noqa: B004 - the method itself is looked at
+        if (
+            inspect.iscoroutinefunction(candidate)
+            or inspect.isgeneratorfunction(candidate)
+            or inspect.isasyncgenfunction(candidate)
+        ):
+            raise InvalidHandler("a handler must be a plain function: a coroutine or generator would never run")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # some built-in callables tell no signature
+    try:
+        signature.bind(*range(_ARGUMENTS))
+    except TypeError as error:
+        raise InvalidHandler(f"a handler is called as handler(job, ctx): {error}") from None

@@ -1,0 +1,272 @@
+"""The one table of everything a worker holds, under one lock."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+from scheduler.config import WorkerConfig
+from scheduler.leases import Lease
+from scheduler.worker.context import JobContext
+from scheduler.worker.outcome import Outcome, put_back, released
+
+LeaseKey = tuple[str, str, str]
+CRASHES_KEPT_APART = 2
+_APART_DELAY = (0.1, 0.3)  # seconds
+
+
+class Row:
+    """One held job. Changed under the table's lock only; `context` and `thread` are set once its handler starts."""
+
+    __slots__ = ("context", "given_up", "key", "lease", "taken", "thread", "unsent")
+
+    def __init__(self, lease: Lease, taken: float) -> None:
+        self.lease = lease
+        self.key = lease.key
+        self.taken = taken  # by time.monotonic()
+        self.context: JobContext | None = None
+        self.thread = 0
+        self.given_up = False
+        self.unsent = False  # an outcome is known and not recorded yet
+
+
+class InFlight:
+    """
+    Held jobs, in one of: buffered, running, unsent. A job whose lease is lost leaves the table, its handler runs on.
+
+    pump: room, take_in, unsent, keep, forget · pool threads: begin, finish · heartbeat: renewable, mark_lost,
+    overdue, give_up, release_overdue · any: the counts. No call to a store or a handler is made under the lock.
+    """
+
+    def __init__(
+        self,
+        config: WorkerConfig,
+        *,
+        open_context: Callable[[Lease], JobContext],
+        ring_heartbeat: Callable[[], None],
+    ) -> None:
+        self._concurrency = config.concurrency
+        self._queue_buffer = config.queue_buffer
+        self._limit = config.held_limit
+        self._open_context = open_context
+        self._ring_heartbeat = ring_heartbeat
+        self._lock = threading.Lock()  # guards all below
+        self._held: dict[LeaseKey, Row] = {}  # not yet settled, released or lost
+        self._buffered: deque[Row] = deque()
+        self._running: set[Row] = set()  # whose handler has not returned, lost ones included, stuck ones not
+        self._stuck: set[Row] = set()
+        self._outcomes: deque[Outcome] = deque()
+        self._shifts = 0  # pool threads in a shift, stuck ones included
+        self._hoarding = True
+        self._watched_until = 0.0  # when the heartbeat looks next, by time.monotonic()
+
+    # ---- counts
+
+    @property
+    def held(self) -> int:
+        """Leases not yet settled, released or lost."""
+        with self._lock:
+            return len(self._held)
+
+    @property
+    def buffered(self) -> int:
+        """Jobs that have not started."""
+        return len(self._buffered)  # one read of one deque needs no lock
+
+    @property
+    def stuck(self) -> int:
+        """Threads given up on that have not returned."""
+        with self._lock:
+            return len(self._stuck)
+
+    @property
+    def unfinished(self) -> int:
+        """Jobs buffered or whose handler has not returned, stuck ones not counted."""
+        with self._lock:
+            return len(self._buffered) + len(self._running)
+
+    def room(self) -> int:
+        """How many more jobs may be leased now."""
+        with self._lock:
+            buffer = self._queue_buffer if self._hoarding else 0
+            usable = (self._concurrency - len(self._stuck)) * (1 + buffer)
+            unfinished = len(self._buffered) + len(self._running)
+            return max(0, min(self._limit - len(self._held), usable - unfinished))
+
+    # ---- the pump
+
+    def take_in(self, leases: Iterable[Lease]) -> int:
+        """Hold *leases*; answers how many threads to call in for them."""
+        now = time.monotonic()
+        with self._lock:
+            for lease in leases:
+                row = Row(lease, now)
+                if row.key in self._held:  # a repeated call answered with what is held already
+                    continue
+                apart = lease.job.crashes >= CRASHES_KEPT_APART and self._holds_a_crasher()
+                self._held[row.key] = row
+                if apart:
+                    # Two jobs that may kill the process must not die together: only one of them is to blame.
+                    row.unsent = True
+                    self._outcomes.append(put_back(lease, random.uniform(*_APART_DELAY)))
+                else:
+                    self._buffered.append(row)
+            called = max(0, min(len(self._buffered), self._concurrency - self._shifts))
+            self._shifts += called
+            return called
+
+    def _holds_a_crasher(self) -> bool:
+        return any(row.lease.job.crashes >= CRASHES_KEPT_APART and not row.unsent for row in self._held.values())
+
+    def unsent(self, limit: int) -> list[Outcome]:
+        """Take up to *limit* outcomes to be recorded; `forget` or `keep` each of them afterwards."""
+        taken: list[Outcome] = []
+        with self._lock:
+            while self._outcomes and len(taken) < limit:
+                outcome = self._outcomes.popleft()
+                if outcome.lease.key in self._held:  # else it was lost meanwhile
+                    taken.append(outcome)
+        return taken
+
+    def keep(self, outcomes: Sequence[Outcome]) -> None:
+        """The store did not take *outcomes*: they are offered again, in their order."""
+        with self._lock:
+            self._outcomes.extendleft(reversed(outcomes))
+
+    def forget(self, leases: Iterable[Lease]) -> None:
+        """The store recorded or refused the outcomes of *leases*: they are not held any more."""
+        with self._lock:
+            for lease in leases:
+                self._held.pop(lease.key, None)
+
+    def release_buffered(self) -> int:
+        """Give back what has not started; answers how many jobs that are."""
+        with self._lock:
+            return self._release_buffered()
+
+    def _release_buffered(self) -> int:
+        count = len(self._buffered)
+        # The last first: where a store puts released jobs first in line, they end in their old order.
+        while self._buffered:
+            row = self._buffered.pop()
+            row.unsent = True
+            self._outcomes.append(released(row.lease))
+        return count
+
+    def contexts(self) -> list[JobContext]:
+        """The contexts of all handlers that have not returned."""
+        with self._lock:
+            return [row.context for row in (*self._running, *self._stuck) if row.context is not None]
+
+    # ---- pool threads
+
+    def begin(self) -> Row | None:
+        """The next job to run on this thread; None ends the shift."""
+        with self._lock:
+            return self._begin()
+
+    def _begin(self) -> Row | None:
+        if not self._buffered:
+            # Counted out under the same lock that finds nothing, so that no job is left without a thread.
+            self._shifts -= 1
+            return None
+        row = self._buffered.popleft()
+        row.context = context = self._open_context(row.lease)
+        row.thread = threading.get_ident()
+        self._running.add(row)
+        deadline = context.started + row.lease.job.timeout
+        if deadline < self._watched_until:
+            self._watched_until = deadline  # one ring is enough for all deadlines up to this one
+            self._ring_heartbeat()
+        return row
+
+    def finish(self, row: Row, outcome: Outcome) -> Row | None:
+        """Take the outcome of *row*, dropped where the lease is lost or given up; answers as `begin`."""
+        with self._lock:
+            self._running.discard(row)
+            self._stuck.discard(row)
+            self._hoarding = True
+            if not row.given_up and row.key in self._held:
+                row.unsent = True
+                self._outcomes.append(outcome)
+            return self._begin()
+
+    # ---- the heartbeat
+
+    def renewable(self) -> list[Lease]:
+        """All leases to be renewed: buffered, running and unsent ones; those given up not."""
+        with self._lock:
+            return [row.lease for row in self._held.values() if not row.given_up]
+
+    def mark_lost(self, leases: Iterable[Lease]) -> int:
+        """Other workers hold these jobs now: drop them, and tell their handlers. Answers how many were still held."""
+        contexts = []
+        count = 0
+        with self._lock:
+            for lease in leases:
+                row = self._held.pop(lease.key, None)
+                if row is None:
+                    continue
+                count += 1
+                if row.context is not None:
+                    contexts.append(row.context)
+                elif not row.unsent:
+                    self._buffered.remove(row)
+        for context in contexts:
+            context.cancel("lease lost")
+        return count
+
+    def overdue(self, now: float, grace: float) -> tuple[list[JobContext], list[Row]]:
+        """Contexts past their deadline that are to be cancelled, and rows whose grace after a cancel has passed too."""
+        with self._lock:
+            running = [(row, row.context) for row in self._running if row.context is not None]
+        late = [context for _, context in running if context.reason is None and context.remaining() <= 0.0]
+        hopeless = [row for row, context in running if _gives_up_at(context, grace) <= now]
+        return late, hopeless
+
+    def give_up(self, row: Row, outcome: Outcome) -> bool:
+        """Record *outcome* without waiting for the handler; False if it has returned meanwhile."""
+        with self._lock:
+            if row not in self._running:
+                return False
+            self._running.discard(row)
+            self._stuck.add(row)
+            row.given_up = True
+            if row.key in self._held:
+                row.unsent = True
+                self._outcomes.append(outcome)
+            self._stop_hoarding()
+            return True
+
+    def release_overdue(self, now: float, longest: float) -> int:
+        """Give back what has not started when the oldest has waited for *longest* seconds: others may have room."""
+        with self._lock:
+            if not self._buffered or now - self._buffered[0].taken < longest:
+                return 0
+            return self._stop_hoarding()
+
+    def _stop_hoarding(self) -> int:
+        self._hoarding = False
+        return self._release_buffered()
+
+    def watch(self, until: float, grace: float) -> float:
+        """The heartbeat sleeps until *until* or the next deadline or giving-up, which is the answer."""
+        with self._lock:
+            for row in self._running:
+                context = row.context
+                if context is not None:
+                    until = min(until, _gives_up_at(context, grace))
+                    if context.reason is None:
+                        until = min(until, context.started + row.lease.job.timeout)
+            self._watched_until = until
+            return until
+
+
+def _gives_up_at(context: JobContext, grace: float) -> float:
+    """When to give up on a cancelled handler; one that only lost its lease or is being stopped is given its time."""
+    deadline = context.started + context.job.timeout
+    cancelled = context.cancelled_at
+    return max(deadline, cancelled) + grace if cancelled is not None else float("inf")

@@ -1,0 +1,102 @@
+"""How a worker's calls to the store are going: outages, back-off, and when recovery may go on."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from scheduler.config import WorkerConfig
+from scheduler.errors import BackendClosed, BackendError, NotSupported, SchemaMismatch
+from scheduler.logs import GuardedLogger
+from scheduler.metrics import Metrics
+
+LONGEST_BACK_OFF = 2.0  # seconds
+RECOVERY_MARGIN = 2.0  # seconds beyond a heartbeat: one longest back-off of the holders
+_LOG_EVERY = 30.0  # seconds between two lines about one outage
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether *error* is one of a store that may be well again later, so that the call is worth repeating."""
+    return isinstance(error, BackendError) and not isinstance(error, BackendClosed | SchemaMismatch | NotSupported)
+
+
+class BackOff:
+    """Waits between tries: doubling, jittered, at most two seconds. One thread uses it."""
+
+    def __init__(self) -> None:
+        self._failures = 0
+
+    def reset(self) -> None:
+        """The last call succeeded."""
+        self._failures = 0
+
+    def next(self) -> float:
+        """Seconds to wait after one more failure."""
+        self._failures = min(self._failures + 1, 16)
+        return min(LONGEST_BACK_OFF, 0.05 * 2.0**self._failures) * random.uniform(0.5, 1.0)
+
+
+class Outage:
+    """
+    What all threads of one worker know of the store together.
+
+    An outage is a time longer than a heartbeat in which no call succeeded. After one, and after the worker's start,
+    recovery waits for the holders of leases to renew them first: else recoverers race the holders.
+    """
+
+    def __init__(self, config: WorkerConfig, metrics: Metrics, logger: GuardedLogger) -> None:
+        self._heartbeat_interval = config.heartbeat_interval
+        self._pause = min(config.heartbeat_interval + RECOVERY_MARGIN, config.lease_duration)
+        self._metrics = metrics
+        self._logger = logger
+        self._lock = threading.Lock()  # guards the four below
+        self._last_success = time.monotonic()
+        self._recover_from = self._last_success + self._pause
+        self._failing = False
+        self._told = 0.0
+
+    @contextmanager
+    def calling(self, operation: str) -> Iterator[None]:
+        """Around a call of the contract: notes how it went. Errors pass through."""
+        try:
+            yield
+        except BackendError as error:
+            self._failed(operation, error)
+            raise
+        self._succeeded()
+
+    def _succeeded(self) -> None:
+        now = time.monotonic()
+        with self._lock:
+            away = now - self._last_success if self._failing else 0.0
+            self._last_success = now
+            self._failing = False
+            if away > self._heartbeat_interval:
+                self._recover_from = now + self._pause
+        if away:
+            self._logger.info("The store answers again after %.1f s", away)
+
+    def _failed(self, operation: str, error: BackendError) -> None:
+        now = time.monotonic()
+        with self._lock:
+            tell = not self._failing or now - self._told >= _LOG_EVERY
+            self._failing = True
+            if tell:
+                self._told = now
+        if tell:
+            self._logger.warning("The store failed at %s and will be asked again: %s", operation, error)
+        self._metrics.call_failed(operation, error)
+
+    @property
+    def seconds(self) -> float:
+        """How long no call has succeeded, 0.0 while the last one did."""
+        with self._lock:
+            return time.monotonic() - self._last_success if self._failing else 0.0
+
+    def recovery_pause(self) -> float:
+        """Seconds until recovery may go on, 0.0 = now."""
+        with self._lock:
+            return max(0.0, self._recover_from - time.monotonic())

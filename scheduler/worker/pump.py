@@ -1,0 +1,147 @@
+"""Settles outcomes, leases new jobs and hands them to the pool, over and over, on the thread that runs the worker."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from scheduler.errors import BackendError
+from scheduler.identity import new_token
+from scheduler.leases import Completion, Failure, Lease
+from scheduler.worker.inflight import InFlight
+from scheduler.worker.outage import BackOff, may_pass
+from scheduler.worker.outcome import Outcome, Verdict
+from scheduler.worker.run import Run
+
+_JITTER = (0.8, 1.2)
+
+
+class Pump:
+    """
+    One turn: settle, lease, call threads in, wait on the doorbell. One thread takes turns.
+
+    Outcomes are written here rather than by a thread of their own: fewer calls of the store, and a store that is slow
+    or away pushes back on leasing by itself, since unsent outcomes count as held.
+    """
+
+    def __init__(
+        self, run: Run, inflight: InFlight, *, call_in: Callable[[int], None], stopping: Callable[[], bool]
+    ) -> None:
+        self._run = run
+        self._inflight = inflight
+        self._call_in = call_in
+        self._stopping = stopping
+        self._back_off = BackOff()
+        self._unanswered: str | None = None  # the token of a lease call whose answer did not come
+        self._uncertain: set[Lease] = set()  # whose settle call was made before, without an answer
+        self.settled = 0
+        self.released = 0
+
+    def turn(self) -> None:
+        """One turn. Raises what is no passing failure of the store: a bug, or a backend that was closed."""
+        failed = False
+        try:
+            pause = self._work()
+            self._back_off.reset()
+        except BackendError as error:
+            if not may_pass(error):
+                raise
+            failed = True
+            pause = self._back_off.next()
+        if pause > 0.0:
+            self._rest(pause, through=failed)
+
+    def _rest(self, pause: float, *, through: bool) -> None:
+        # A store that is away is not asked sooner because handlers return meanwhile; a stop is heeded at once.
+        end = time.monotonic() + pause
+        while self._run.doorbell.wait(end - time.monotonic()) and through and not self._stopping():
+            pass
+
+    def _work(self) -> float:
+        settled = self.settle()
+        config = self._run.config
+        want = min(config.batch_size, self._inflight.room())
+        if want < config.batch_size and self._inflight.buffered >= config.concurrency:
+            want = 0  # every thread has its next job at hand: a small lease would only cost a call
+        leases = self._lease(want) if want else ()
+        if leases:
+            self._call_in(self._inflight.take_in(leases))
+        if leases or settled:
+            return 0.0  # a short answer does not mean that no more is ready
+        return config.poll_interval * random.uniform(*_JITTER)
+
+    def _lease(self, want: int) -> Sequence[Lease]:
+        # The same token again after a lost answer: what that call leased is found, not left to run out.
+        config = self._run.config
+        token = self._unanswered or new_token()
+        self._unanswered = token
+        with self._run.outage.calling("lease"):
+            leases = self._run.backend.lease(
+                config.queues, token=token, worker_id=config.worker_id, duration=config.lease_duration, limit=want
+            )
+        self._unanswered = None
+        if leases:
+            self._run.metrics.leased(len(leases))
+        return leases
+
+    def give_back(self) -> None:
+        """
+        Release what has not started, also what a lease call without an answer may have taken.
+
+        That call is repeated with a limit of one: a repeat answers with all that its token holds.
+        """
+        if self._unanswered is not None:
+            try:
+                self._inflight.take_in(self._lease(1))
+            except BackendError:
+                self._unanswered = None  # those leases run out
+        self._inflight.release_buffered()
+
+    def settle(self) -> bool:
+        """Record a batch of outcomes; False if there was none. What the store does not take is kept."""
+        outcomes = self._inflight.unsent(self._run.config.batch_size)
+        waiting: dict[Verdict, list[Outcome]] = {}
+        for outcome in outcomes:
+            waiting.setdefault(outcome.verdict, []).append(outcome)
+        try:
+            for verdict in tuple(waiting):
+                self._record(verdict, waiting[verdict])
+                del waiting[verdict]
+        finally:
+            for kept in waiting.values():
+                self._inflight.keep(kept)
+        return bool(outcomes)
+
+    def _record(self, verdict: Verdict, outcomes: Sequence[Outcome]) -> None:
+        leases = [outcome.lease for outcome in outcomes]
+        try:
+            with self._run.outage.calling(verdict):
+                refused = set(self._call(verdict, outcomes))
+        except BackendError:
+            self._uncertain.update(leases)
+            raise
+        self._inflight.forget(leases)
+        # Refused at a repeat: the first try had done it and its answer was lost.
+        lost = len(refused - self._uncertain) if refused else 0
+        if self._uncertain:
+            self._uncertain.difference_update(leases)
+        if verdict is Verdict.RELEASE:
+            self.released += len(leases) - lost
+        else:
+            self.settled += len(leases) - lost
+        self._run.metrics.settled(verdict, len(leases) - lost)
+        if lost:
+            self._run.metrics.lost(verdict, lost)
+            self._run.logger.warning("%d leases were lost before %s could be recorded", lost, verdict)
+
+    def _call(self, verdict: Verdict, outcomes: Sequence[Outcome]) -> Sequence[Lease]:
+        orders = [outcome.order for outcome in outcomes]
+        if verdict is Verdict.COMPLETE:
+            return self._run.backend.complete(cast("list[Completion]", orders))  # a verdict fixes the kind of its order
+        if verdict is Verdict.RETRY:
+            return self._run.backend.retry(cast("list[Failure]", orders))
+        if verdict is Verdict.BURY:
+            return self._run.backend.bury(cast("list[Failure]", orders))
+        return self._run.backend.release(cast("list[Lease]", orders))
