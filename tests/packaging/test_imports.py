@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import pkgutil
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 import scheduler
 
-OPTIONAL = ("scheduler.cli", "scheduler.contrib", "scheduler.testing")  # these have extras of their own
+ROOT = Path(scheduler.__path__[0])
+# Looked for on disk: walk_packages would import them here. The others have extras of their own.
 CORE = sorted(
-    module.name
-    for module in pkgutil.walk_packages(scheduler.__path__, "scheduler.")
-    if not module.name.startswith(OPTIONAL)
+    ".".join(["scheduler", *path.relative_to(ROOT).with_suffix("").parts]).removesuffix(".__init__")
+    for path in ROOT.rglob("*.py")
+    if path.relative_to(ROOT).parts[0] not in {"cli", "contrib", "testing"}
 )
 
 # Prints every top-level module that is neither ours nor the standard library's, after the imports.
@@ -33,7 +36,7 @@ def strangers(*modules: str) -> list[str]:
 
 def test_the_core_stands_on_the_standard_library_alone():
     """All of the core's modules together import no third-party module and no backend."""
-    assert strangers("scheduler", *CORE) == []
+    assert strangers(*CORE) == []
 
 
 def test_the_memory_backend_needs_nothing_installed():
@@ -44,3 +47,21 @@ def test_the_memory_backend_needs_nothing_installed():
 def test_the_check_sees_a_stranger():
     """The test above would notice a third-party module: pytest is one."""
     assert "pytest" in strangers("pytest")
+
+
+def test_every_public_name_is_there_and_listed_once():
+    """What `from scheduler import` offers can be imported."""
+    assert [name for name in scheduler.__all__ if not hasattr(scheduler, name)] == []
+    assert len(scheduler.__all__) == len(set(scheduler.__all__))
+    assert set(scheduler.__all__) <= set(dir(scheduler))
+    with pytest.raises(AttributeError, match="no attribute 'producr'"):
+        _ = scheduler.producr
+
+
+def test_enqueueing_does_not_load_the_worker():
+    """A web process that only enqueues imports neither the worker nor its thread pool."""
+    script = "import sys; from scheduler import Producer; print(*sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
+    assert "scheduler.producer" in loaded
+    assert [name for name in loaded if name.startswith(("scheduler.worker", "scheduler.cli"))] == []
