@@ -10,6 +10,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+pytest_plugins = ["servers.fixtures"]
+
 settings.register_profile("dev", max_examples=25, stateful_step_count=20, deadline=None)
 settings.register_profile("ci", settings.get_profile("ci"), max_examples=100, stateful_step_count=50)
 settings.register_profile(

@@ -1,0 +1,163 @@
+"""
+Servers as pytest fixtures. Every worker of xdist starts its own, so workers never meet.
+
+redis_url, postgres_url       a running server that all tests of this process share; the database is this process's own
+redis_prefix                  a key prefix of one test's own
+new_redis_server(**options)   a started server of one test's own: to kill, freeze and restart
+new_postgres_server(**options)
+new_proxy(url)                a proxy of faults before a server
+
+A test marked `every_flavour` runs once on each server found; the others on the first. Without any server a test is
+skipped with the reason, and fails where CI is set.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import TypeVar
+
+import pytest
+
+from servers import databases, flavours
+from servers.flavours import Findings, Flavour
+from servers.postgres_server import PostgresServer
+from servers.proxy import Proxy
+from servers.redis_server import RedisServer
+from servers.server import Server
+
+S = TypeVar("S", bound=Server)
+
+_FINDINGS: dict[str, Callable[[], Findings[RedisServer]] | Callable[[], Findings[PostgresServer]]] = {
+    "redis_flavour": flavours.redis,
+    "postgres_flavour": flavours.postgres,
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    config.addinivalue_line("markers", "every_flavour: runs once on each server found on this machine")
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test that needs a server `integration`."""
+    for item in items:
+        if isinstance(item, pytest.Function) and not _FINDINGS.keys().isdisjoint(item.fixturenames):
+            item.add_marker("integration")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run tests marked `every_flavour` on each server found."""
+    if metafunc.definition.get_closest_marker("every_flavour") is None:
+        return
+    for fixture, findings in _FINDINGS.items():
+        if fixture in metafunc.fixturenames and (found := findings().found):
+            metafunc.parametrize(
+                fixture, found, indirect=True, scope="session", ids=[one.name.replace(" ", "-") for one in found]
+            )
+
+
+def _first(request: pytest.FixtureRequest, findings: Findings[S]) -> Flavour[S]:
+    if not findings.found:
+        _do_without(findings.reasons)
+    chosen: Flavour[S] = getattr(request, "param", findings.found[0])
+    return chosen
+
+
+def _do_without(reason: str) -> None:
+    if os.environ.get("CI"):
+        pytest.fail(f"CI must run this test, but {reason}")
+    pytest.skip(reason)
+
+
+class SharedServers:
+    """The servers that run for the whole session, each started when first asked for."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self._urls: dict[str, str] = {}
+
+    def url(self, flavour: Flavour[S]) -> str:
+        """The URL of the one server of this flavour."""
+        if flavour.url is not None:
+            return flavour.url
+        if flavour.name not in self._urls and flavour.make is not None:
+            self._urls[flavour.name] = self._stack.enter_context(flavour.make()).url
+        return self._urls[flavour.name]
+
+
+@pytest.fixture(scope="session")
+def shared_servers() -> Iterator[SharedServers]:
+    """The servers that run for the whole session."""
+    with ExitStack() as stack:
+        yield SharedServers(stack)
+
+
+@pytest.fixture(scope="session")
+def redis_flavour(request: pytest.FixtureRequest) -> Flavour[RedisServer]:
+    """Which Redis or Valkey the test runs on."""
+    return _first(request, flavours.redis())
+
+
+@pytest.fixture(scope="session")
+def postgres_flavour(request: pytest.FixtureRequest) -> Flavour[PostgresServer]:
+    """Which PostgreSQL the test runs on."""
+    return _first(request, flavours.postgres())
+
+
+@pytest.fixture(scope="session")
+def redis_url(redis_flavour: Flavour[RedisServer], shared_servers: SharedServers) -> str:
+    """A running Redis or Valkey that all tests of this process share."""
+    return shared_servers.url(redis_flavour)
+
+
+@pytest.fixture(scope="session")
+def postgres_url(postgres_flavour: Flavour[PostgresServer], shared_servers: SharedServers) -> Iterator[str]:
+    """An empty database of this process's own on a running PostgreSQL."""
+    server = shared_servers.url(postgres_flavour)
+    name = f"scheduler_test_{uuid.uuid4().hex[:12]}"
+    yield databases.create(server, name)
+    databases.drop(server, name)
+
+
+@pytest.fixture
+def redis_prefix() -> str:
+    """A key prefix that nobody else uses."""
+    return f"test-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def new_redis_server(redis_flavour: Flavour[RedisServer]) -> Iterator[Callable[..., RedisServer]]:
+    """Starts a Redis or Valkey of this test's own, with the options of `RedisServer`."""
+    with ExitStack() as stack:
+        yield _starter(stack, redis_flavour)
+
+
+@pytest.fixture
+def new_postgres_server(postgres_flavour: Flavour[PostgresServer]) -> Iterator[Callable[..., PostgresServer]]:
+    """Starts a PostgreSQL of this test's own, with the options of `PostgresServer`."""
+    with ExitStack() as stack:
+        yield _starter(stack, postgres_flavour)
+
+
+def _starter(stack: ExitStack, flavour: Flavour[S]) -> Callable[..., S]:
+    make = flavour.make
+    if make is None:
+        pytest.skip(f"{flavour.name} is not the tests' own, to be killed or frozen")
+
+    def start(**options: object) -> S:
+        server = make(**options)
+        stack.enter_context(server)
+        return server
+
+    return start
+
+
+@pytest.fixture
+def new_proxy() -> Iterator[Callable[[str], Proxy]]:
+    """Puts a proxy of faults before the server of a URL."""
+    with ExitStack() as stack:
+        yield lambda url: stack.enter_context(Proxy(url))
