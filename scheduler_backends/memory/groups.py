@@ -1,0 +1,110 @@
+"""Leases, kept by lease call: one expiry a group of jobs, however many they are."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from scheduler_backends.memory.rows import Row
+from scheduler_backends.memory.timetables import Timetable
+
+_LATEST = datetime.max.replace(tzinfo=UTC)
+
+
+def later(now: datetime, seconds: float) -> datetime:
+    """*seconds* after *now*, or the last moment there is."""
+    try:
+        return now + timedelta(seconds=seconds)
+    except OverflowError:
+        return _LATEST
+
+
+class Group:
+    """The jobs of one queue that one lease call holds. `listed_at`: its moment in the timetable, never after expiry."""
+
+    __slots__ = ("duration", "expires_at", "listed_at", "rows", "ticket", "token", "worker_id")
+
+    def __init__(self, token: str, worker_id: str) -> None:
+        self.token = token
+        self.worker_id = worker_id
+        self.rows: dict[str, Row] = {}
+        self.expires_at = self.listed_at = _LATEST
+        self.duration = 0.0
+        self.ticket = 0
+
+
+class LeaseBook:
+    """All groups of one queue. A group without jobs is gone."""
+
+    __slots__ = ("_expiries", "groups")
+
+    def __init__(self) -> None:
+        self.groups: dict[str, Group] = {}
+        self._expiries: Timetable[Group] = Timetable()
+
+    def held(self, token: str) -> Group | None:
+        """The group of a lease call, None where it holds nothing."""
+        return self.groups.get(token)
+
+    def open(self, token: str, worker_id: str, duration: float, now: datetime) -> Group:
+        """A new group, which the caller fills at once."""
+        group = self.groups[token] = Group(token, worker_id)
+        self.extend(group, duration, now)
+        return group
+
+    def extend(self, group: Group, duration: float, now: datetime) -> None:
+        """
+        Let *group* expire *duration* seconds from now.
+
+        A later expiry is not entered in the timetable before the earlier one comes up there: renewals leave no trace.
+        """
+        group.duration = duration
+        group.expires_at = expires_at = later(now, duration)
+        if group.ticket:
+            if expires_at >= group.listed_at:
+                return
+            self._expiries.withdraw(group)
+        self._list(group)
+
+    def _list(self, group: Group) -> None:
+        group.listed_at = group.expires_at
+        self._expiries.add(group.listed_at, group)
+
+    def take(self, group: Group, row: Row) -> None:
+        """*row* is held by *group* from now on."""
+        group.rows[row.id] = row
+        row.group = group
+
+    def let_go(self, row: Row) -> None:
+        """*row* is held no more."""
+        group, row.group = row.group, None
+        if group is None:
+            return
+        del group.rows[row.id]
+        if not group.rows:
+            del self.groups[group.token]
+            self._expiries.withdraw(group)
+
+    def expired(self, now: datetime) -> list[Row]:
+        """The rows of the group that expires first, none where its time has not come."""
+        group = self._first()
+        return [] if group is None or group.expires_at > now else list(group.rows.values())
+
+    def next_expiry(self) -> datetime | None:
+        """When the next group expires, None where nothing is held."""
+        group = self._first()
+        return None if group is None else group.expires_at
+
+    def _first(self) -> Group | None:
+        while (entry := self._expiries.first()) is not None:
+            moment, group = entry
+            if group.expires_at <= moment:
+                return group
+            self._expiries.withdraw(group)  # renewed since it was listed
+            self._list(group)
+        return None
+
+    def clock_went_back(self, now: datetime) -> None:
+        """Give no group more time than it asked for, else a dead holder's jobs would wait for the old time to come."""
+        for group in self.groups.values():
+            if group.expires_at > later(now, group.duration):
+                self.extend(group, group.duration, now)

@@ -1,0 +1,121 @@
+"""Waiters: who waits for news of which queues."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from queue import Empty, SimpleQueue
+
+from scheduler.errors import BackendClosed
+from scheduler.limits import check_number
+
+_NEWS, _END = True, False  # what a bell may hold
+
+
+class MemoryWaiter:
+    """
+    Waits on a bell of its own, never on the backend's lock.
+
+    The bell is a SimpleQueue, whose put is safe in a signal handler; a Condition's notify is not. The
+    flags keep it short: what is in it already need not be put again.
+    """
+
+    def __init__(self, bells: Bells, queues: Sequence[str]) -> None:
+        self.queues = tuple(queues)
+        self._bells = bells
+        self._bell: SimpleQueue[bool] = SimpleQueue()
+        self._rung = self._interrupted = self._closed = False
+
+    def wait(self, timeout: float) -> bool:
+        """
+        Wait up to *timeout* seconds for news of the queues. False at once after `close()`.
+
+        Raises `BackendClosed` when begun after the backend was closed.
+        """
+        seconds = check_number("timeout", timeout)
+        if self._bells.closed:
+            raise BackendClosed("the backend was closed")
+        if self._closed:
+            return False
+        news = False
+        try:
+            news = self._bell.get(timeout=seconds)
+            # Cleared before the rest is taken: who finds a flag still set knows that this wait is about to return.
+            self._rung = self._interrupted = False
+            while True:
+                news = self._bell.get_nowait() or news
+        except Empty:
+            pass
+        return news
+
+    def ring(self) -> None:
+        """There is news."""
+        if not self._rung:
+            self._rung = True
+            self._bell.put(_NEWS)
+
+    def interrupt(self) -> None:
+        """End the present or next wait. From any thread or signal handler."""
+        if not self._interrupted:
+            self._interrupted = True
+            self._bell.put(_END)
+
+    def close(self) -> None:
+        """End the present wait and all later ones."""
+        self._closed = True
+        self._bells.remove(self)
+        self.interrupt()
+
+    def after_fork(self) -> None:
+        """A bell for the child; the parent's may be in the hands of a thread that does not exist here."""
+        self._bell = SimpleQueue()
+        self._rung = self._interrupted = False
+
+
+class Bells:
+    """All waiters of a backend, by queue. Rung under the backend's lock; the own lock guards changes of the table."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._lock = threading.Lock()
+        self._waiters: dict[str, tuple[MemoryWaiter, ...]] = {}
+
+    def waiter(self, queues: Sequence[str]) -> MemoryWaiter:
+        """A waiter that hears of *queues* from now on."""
+        waiter = MemoryWaiter(self, queues)
+        with self._lock:
+            for queue in waiter.queues:
+                self._waiters[queue] = (*self._waiters.get(queue, ()), waiter)
+        return waiter
+
+    def remove(self, waiter: MemoryWaiter) -> None:
+        """*waiter* hears no more."""
+        with self._lock:
+            for queue in waiter.queues:
+                left = tuple(other for other in self._waiters.get(queue, ()) if other is not waiter)
+                if left:
+                    self._waiters[queue] = left
+                else:
+                    self._waiters.pop(queue, None)
+
+    def ring(self, queues: Iterable[str]) -> None:
+        """There is news of *queues*."""
+        for queue in queues:
+            for waiter in self._waiters.get(queue, ()):
+                waiter.ring()
+
+    def close(self) -> None:
+        """End every wait, for good."""
+        self.closed = True
+        for waiter in self._all():
+            waiter.interrupt()
+
+    def after_fork(self) -> None:
+        """In the child: no thread of the parent waits here."""
+        self._lock = threading.Lock()
+        for waiter in self._all():
+            waiter.after_fork()
+
+    def _all(self) -> set[MemoryWaiter]:
+        with self._lock:
+            return {waiter for waiters in self._waiters.values() for waiter in waiters}
