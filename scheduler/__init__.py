@@ -1,12 +1,12 @@
 """
 Reliable, distributed, delayed job execution.
 
-The public names stand here. Each is imported when first used, so that `import scheduler` costs next to nothing.
+The public names stand here. Each is imported when first used, so that `import scheduler` costs next to nothing and a
+program that only enqueues never loads the worker.
 """
 
-from __future__ import annotations
-
-TYPE_CHECKING = False  # type checkers know the name; importing typing for it would cost more than this whole file
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from scheduler.backend import Backend
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from scheduler.retry import RetryPolicy
     from scheduler.serializers import JsonSerializer, Serializer
     from scheduler.states import JobState
+    from scheduler.worker import Health, JobContext, Report, Worker, current_job
 
     __version__: str
 
@@ -61,9 +62,11 @@ __all__ = [
     "Enqueued",
     "ErrorRecord",
     "HandlerError",
+    "Health",
     "InvalidHandler",
     "InvalidJob",
     "Job",
+    "JobContext",
     "JobError",
     "JobInterrupted",
     "JobNotFound",
@@ -79,6 +82,7 @@ __all__ = [
     "Producer",
     "ProducerConfig",
     "QueueStats",
+    "Report",
     "Retention",
     "Retry",
     "RetryPolicy",
@@ -88,51 +92,98 @@ __all__ = [
     "Snooze",
     "TopologyError",
     "UnknownJobType",
+    "Worker",
     "WorkerConfig",
     "WorkerCrashed",
     "__version__",
     "backend_from_url",
+    "current_job",
 ]
 
-# Where the names are looked for: lower floors first, since the higher ones import those anyway; plugins last, since it
-# imports importlib.metadata.
-_ROOMS = (
-    "errors",
-    "states",
-    "retry",
-    "jobs",
-    "queues",
-    "leases",
-    "backend",
-    "metrics",
-    "config",
-    "serializers",
-    "producer",
-    "plugins",
-)
+_ROOMS: Final = {
+    "backend": ("Backend",),
+    "config": (
+        "ProducerConfig",
+        "WorkerConfig",
+    ),
+    "errors": (
+        "BackendClosed",
+        "BackendError",
+        "BackendUnavailable",
+        "ConfigError",
+        "Discard",
+        "DuplicateHandler",
+        "DuplicateJob",
+        "HandlerError",
+        "InvalidHandler",
+        "InvalidJob",
+        "JobError",
+        "JobInterrupted",
+        "JobNotFound",
+        "JobTimeout",
+        "LeaseLost",
+        "NotSupported",
+        "Retry",
+        "SchedulerError",
+        "SchemaMismatch",
+        "Snooze",
+        "TopologyError",
+        "UnknownJobType",
+        "WorkerCrashed",
+    ),
+    "jobs": (
+        "ErrorRecord",
+        "Job",
+        "NewJob",
+        "Priority",
+    ),
+    "leases": ("Enqueued",),
+    "metrics": (
+        "CountingMetrics",
+        "Metrics",
+        "NopMetrics",
+    ),
+    "plugins": ("backend_from_url",),
+    "producer": ("Producer",),
+    "queues": (
+        "QueueStats",
+        "Retention",
+    ),
+    "retry": ("RetryPolicy",),
+    "serializers": (
+        "JsonSerializer",
+        "Serializer",
+    ),
+    "states": ("JobState",),
+    "worker": (
+        "Health",
+        "JobContext",
+        "Report",
+        "Worker",
+        "current_job",
+    ),
+}
+_ROOM_OF: Final = {name: room for room, names in _ROOMS.items() for name in names}
 
 
-def _find(name: str) -> object:
-    from importlib import import_module  # noqa: PLC0415 - only when a name is asked for
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - takes longer than all the rest
 
-    if name == "__version__":
-        from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - costs 25 ms
-
-        try:
-            return version("reliable-scheduler")
-        except PackageNotFoundError:  # run from a checkout that is not installed
-            return "0+unknown"
-    for room in _ROOMS if name in __all__ else ():
-        found = vars(import_module(f"scheduler.{room}"))
-        if name in found:
-            return found[name]
-    raise AttributeError(f"module 'scheduler' has no attribute {name!r}", name=name)
+    try:
+        return version("reliable-scheduler")
+    except PackageNotFoundError:  # a checkout that is only on the path
+        return "0+unknown"
 
 
 if not TYPE_CHECKING:  # a checker that saw it would let misspelt names pass
 
     def __getattr__(name: str) -> object:
-        return globals().setdefault(name, _find(name))
+        if name == "__version__":
+            return _version()
+        if name not in _ROOM_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_ROOM_OF[name]}"), name)
+        return value
 
 
 def __dir__() -> list[str]:
