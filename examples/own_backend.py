@@ -1,0 +1,325 @@
+"""
+A storage backend of one's own: one dict and full scans. Slow, short, and right: it passes the whole conformance suite.
+
+Read it beside `scheduler.backend`, whose docstrings say what each method promises. Where the dict is, a real one has a
+server; where the lock is, a transaction or a script. What it need not offer, it leaves out: no wake-ups (an idle worker
+then polls) and no queue versions. `tests/testing/test_own_backend.py` shows the ten lines that run the suite over it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, MutableSequence, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import zip_longest
+from types import MappingProxyType
+
+from scheduler.backend import Backend
+from scheduler.clock import Clock, SystemClock
+from scheduler.errors import BackendClosed, ConfigError
+from scheduler.jobs import LEASE_EXPIRED, ErrorDetail, ErrorRecord, Job, NewJob
+from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, Promotion, Recovery, Renewal
+from scheduler.limits import MAX_ERRORS, check_duration, check_limit, check_name, check_queues, check_token
+from scheduler.queues import Page, QueueStats, Retention
+from scheduler.states import MOVES, TERMINAL, JobState
+from scheduler.urls import RETENTION_OPTIONS, retention_from, split_options
+
+
+@dataclass
+class Row:
+    """A stored job, and what is no business of its readers."""
+
+    job: Job
+    nonce: str  # tells a repeated enqueue from another job with the same id
+    ready_at: datetime  # the order within a priority
+    token: str | None = None  # of the lease that holds it
+
+
+class DictBackend(Backend):
+    """Jobs in a dict, within one process."""
+
+    def __init__(self, *, clock: Clock | None = None, retention: Retention | None = None) -> None:
+        self.clock: Clock | None = clock or SystemClock()
+        self.retention = retention or Retention()
+        self._lock = threading.Lock()  # guards everything below
+        self._rows: dict[tuple[str, str], Row] = {}
+        self._queues: set[str] = set()
+        self._paused: set[str] = set()
+        self._turn = 0
+        self._closed = False
+
+    @classmethod
+    def from_url(cls, url: str) -> DictBackend:
+        """`own://`, with the retention options that every backend takes."""
+        _, options = split_options(url, RETENTION_OPTIONS)
+        return cls(retention=retention_from(options))
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
+        with self._open() as now:
+            return [self._store(new, now) for new in jobs]
+
+    def promote_due(self, queues: Sequence[str], limit: int) -> Promotion:
+        names, limit = check_queues(queues), check_limit(limit)
+        with self._open() as now:
+            waiting = sorted(self._in(names, JobState.SCHEDULED, JobState.RETRY_WAIT), key=_due)
+            due = [row for row in waiting if _due(row) <= now]
+            for row in due[:limit]:
+                self._move(row, JobState.READY, now)
+            rest = [row for row in waiting if row.job.state is not JobState.READY]
+            next_due = max(0.0, (_due(rest[0]) - now).total_seconds()) if rest else None
+            return Promotion(moved=len(due[:limit]), next_due=next_due)
+
+    def lease(
+        self, queues: Sequence[str], *, token: str, worker_id: str, duration: float, limit: int
+    ) -> Sequence[Lease]:
+        names, limit = check_queues(queues), check_limit(limit)
+        token, seconds = check_token(token), check_duration(duration)
+        check_name("worker_id", worker_id, ConfigError)
+        with self._open() as now:
+            held = [row for row in self._rows.values() if row.token == token]
+            self._turn += 1
+            first = self._turn % len(names)
+            lines = [self._line(name) for name in (*names[first:], *names[:first])]
+            taken = [row for turn in zip_longest(*lines) for row in turn if row is not None]
+            for row in taken[: max(0, limit - len(held))]:
+                changes = {"lease_owner": worker_id, "lease_expires_at": now + timedelta(seconds=seconds)}
+                self._move(row, JobState.LEASED, now, attempts=row.job.attempts + 1, **changes)
+                row.token = token
+                held.append(row)
+            return [_lease(row, token) for row in held]
+
+    def renew(self, leases: Sequence[Lease], duration: float) -> Renewal:
+        seconds = check_duration(duration)
+        refused: list[Lease] = []
+        with self._open() as now:
+            for lease in leases:
+                if row := self._held(lease, refused):
+                    row.job = replace(row.job, lease_expires_at=now + timedelta(seconds=seconds))
+        return Renewal(refused=refused)
+
+    def complete(self, completions: Sequence[Completion]) -> Sequence[Lease]:
+        refused: list[Lease] = []
+        with self._open() as now:
+            for completion in completions:
+                if row := self._held(completion.lease, refused):
+                    self._move(row, JobState.SUCCEEDED, now, result=completion.result)
+        return refused
+
+    def retry(self, failures: Sequence[Failure]) -> Sequence[Lease]:
+        refused: list[Lease] = []
+        with self._open() as now:
+            for failure in failures:
+                if row := self._held(failure.lease, refused):
+                    self._fail(row, failure, now)
+                    self._move(row, JobState.RETRY_WAIT, now, due_at=now + timedelta(seconds=failure.delay))
+        return refused
+
+    def bury(self, failures: Sequence[Failure]) -> Sequence[Lease]:
+        refused: list[Lease] = []
+        with self._open() as now:
+            for failure in failures:
+                if row := self._held(failure.lease, refused):
+                    self._fail(row, failure, now)
+                    self._move(row, JobState.DEAD, now)
+        return refused
+
+    def release(self, leases: Sequence[Lease]) -> Sequence[Lease]:
+        refused: list[Lease] = []
+        with self._open() as now:
+            for lease in leases:
+                if row := self._held(lease, refused):
+                    ready_at = row.ready_at  # kept: it had its turn already
+                    self._move(row, JobState.READY, now, attempts=row.job.attempts - 1)
+                    row.ready_at = ready_at
+        return refused
+
+    def recover_expired(self, queues: Sequence[str], limit: int) -> Recovery:
+        names, limit = check_queues(queues), check_limit(limit)
+        with self._open() as now:
+            leased = sorted(self._in(names, JobState.LEASED), key=_expiry)
+            counts = {JobState.READY: 0, JobState.DEAD: 0}
+            for row in [row for row in leased if _expiry(row) <= now][:limit]:
+                job = row.job
+                state = JobState.DEAD if job.attempts > job.max_retries else JobState.READY
+                self._record(row, LEASE_EXPIRED, now)
+                self._move(row, state, now, crashes=job.crashes + 1)
+                counts[state] += 1
+            rest = [row for row in leased if row.job.state is JobState.LEASED]
+            next_expiry = max(0.0, (_expiry(rest[0]) - now).total_seconds()) if rest else None
+            return Recovery(ready=counts[JobState.READY], dead=counts[JobState.DEAD], next_expiry=next_expiry)
+
+    def cancel(self, queue: str, ids: Sequence[str]) -> Sequence[MoveAnswer]:
+        return self._ask("cancel", queue, ids, JobState.CANCELLED, {})
+
+    def requeue(self, queue: str, ids: Sequence[str]) -> Sequence[MoveAnswer]:
+        return self._ask("requeue", queue, ids, JobState.READY, {"attempts": 0, "crashes": 0})
+
+    def get(self, queue: str, ids: Sequence[str]) -> Mapping[str, Job]:
+        name, wanted = check_name("queue", queue, ConfigError), _check_ids(ids)
+        with self._open():
+            return {id: self._rows[name, id].job for id in wanted if (name, id) in self._rows}
+
+    def list(self, queue: str, state: JobState, *, cursor: str | None = None, limit: int = 100) -> Page:
+        name, limit = check_name("queue", queue, ConfigError), check_limit(limit)
+        mark, _, last = ("after:" if cursor is None else cursor).partition(":")
+        if mark != "after":
+            raise ConfigError("cursor", "was not made by this store")
+        with self._open():
+            jobs = sorted((row.job for row in self._in((name,), state)), key=lambda job: job.id)
+        rest = [job for job in jobs if cursor is None or job.id > last]
+        return Page(jobs=tuple(rest[:limit]), cursor=f"after:{rest[limit - 1].id}" if len(rest) > limit else None)
+
+    def stats(self, queues: Sequence[str] | None = None) -> Sequence[QueueStats]:
+        names = None if queues is None else check_queues(queues)
+        with self._open() as now:
+            return [self._numbers(name, now) for name in sorted(self._queues if names is None else names)]
+
+    def pause(self, queue: str) -> None:
+        name = check_name("queue", queue, ConfigError)
+        with self._open():
+            self._paused.add(name)
+            self._queues.add(name)
+
+    def resume(self, queue: str) -> None:
+        name = check_name("queue", queue, ConfigError)
+        with self._open():
+            self._paused.discard(name)
+
+    def purge(self, queue: str, state: JobState, limit: int) -> int:
+        name, limit = check_name("queue", queue, ConfigError), check_limit(limit)
+        if state is JobState.LEASED:
+            raise ConfigError("state", "leased jobs are held by a worker and cannot be purged")
+        with self._open():
+            return self._delete([*self._in((name,), state)][:limit])
+
+    def trim(self, queues: Sequence[str], limit: int) -> int:
+        names, limit = check_queues(queues), check_limit(limit)
+        with self._open() as now:
+            return self._delete([row for row in self._in(names, *TERMINAL) if self._outlived(row.job, now)][:limit])
+
+    def ping(self) -> None:
+        with self._open():
+            pass
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+
+    @contextmanager
+    def _open(self) -> Iterator[datetime]:
+        """One call at a time: what a transaction is elsewhere. Gives the store's now."""
+        with self._lock:
+            if self._closed:
+                raise BackendClosed("the backend was closed")
+            yield (self.clock or SystemClock()).now()
+
+    def _store(self, new: NewJob, now: datetime) -> Enqueued:
+        row = self._rows.get((new.queue, new.id))
+        if row is not None:
+            return Enqueued(job=row.job, is_new=row.nonce == new.nonce)
+        run_at = new.run_at_from(now)
+        names = ("id", "queue", "type", "payload", "priority", "max_retries", "timeout", "retry_policy")
+        job = Job(
+            **{name: getattr(new, name) for name in (*names, "idempotency_key")},
+            metadata=MappingProxyType(dict(new.metadata)),  # read-only: readers of the job share it
+            state=JobState.SCHEDULED if run_at > now else JobState.READY,
+            run_at=run_at,
+            due_at=run_at if run_at > now else None,
+            created_at=now,
+        )
+        self._rows[new.queue, new.id] = Row(job=job, nonce=new.nonce, ready_at=now)
+        self._queues.add(new.queue)
+        return Enqueued(job=job, is_new=True)
+
+    def _in(self, queues: Sequence[str], *states: JobState) -> Iterator[Row]:
+        return (row for row in self._rows.values() if row.job.queue in queues and row.job.state in states)
+
+    def _line(self, queue: str) -> Sequence[Row]:
+        """The ready jobs of a queue in the order of their turns, none while it is paused."""
+        ready = () if queue in self._paused else self._in((queue,), JobState.READY)
+        return sorted(ready, key=lambda row: (row.job.priority, row.ready_at))
+
+    def _move(self, row: Row, state: JobState, now: datetime, **changes: object) -> None:
+        """The one place where a state changes: what belonged to the old one goes, and *changes* come."""
+        blank = {"due_at": None, "lease_owner": None, "lease_expires_at": None}
+        finished_at = now if state in TERMINAL else None
+        row.job = replace(row.job, state=state, finished_at=finished_at, **{**blank, **changes})  # type: ignore[arg-type]  # fields by name
+        row.token = None
+        if state is JobState.READY:
+            row.ready_at = now
+        if state in TERMINAL and not self.retention.seconds(state):
+            self._delete([row])
+
+    def _held(self, lease: Lease, refused: MutableSequence[Lease]) -> Row | None:
+        row = self._rows.get((lease.job.queue, lease.job.id))
+        if row is not None and row.token == lease.token:
+            return row
+        refused.append(lease)
+        return None
+
+    def _fail(self, row: Row, failure: Failure, now: datetime) -> None:
+        if failure.error is not None:
+            self._record(row, failure.error, now)
+        if not failure.counted:
+            row.job = replace(row.job, attempts=row.job.attempts - 1)
+
+    def _record(self, row: Row, detail: ErrorDetail, now: datetime) -> None:
+        record = ErrorRecord.of(detail, attempt=row.job.attempts, at=now)
+        row.job = replace(row.job, errors=(*row.job.errors, record)[-MAX_ERRORS:])
+
+    def _ask(
+        self, move: str, queue: str, ids: Sequence[str], target: JobState, changes: Mapping[str, object]
+    ) -> Sequence[MoveAnswer]:
+        name, wanted = check_name("queue", queue, ConfigError), _check_ids(ids)
+        answers: list[MoveAnswer] = []
+        with self._open() as now:
+            for id in wanted:
+                row = self._rows.get((name, id))
+                state = None if row is None else row.job.state
+                moved = row is not None and state in MOVES[move].sources
+                if row is not None and moved:
+                    self._move(row, target, now, **changes)
+                answers.append(MoveAnswer(id=id, moved=moved, state=target if moved else state))
+        return answers
+
+    def _delete(self, rows: Sequence[Row]) -> int:
+        for row in rows:
+            del self._rows[row.job.queue, row.job.id]
+        return len(rows)
+
+    def _outlived(self, job: Job, now: datetime) -> bool:
+        kept = timedelta(seconds=self.retention.seconds(job.state))
+        return job.finished_at is not None and job.finished_at + kept <= now
+
+    def _numbers(self, queue: str, now: datetime) -> QueueStats:
+        ready = [row.ready_at for row in self._in((queue,), JobState.READY)]
+        return QueueStats(
+            queue=queue,
+            version=1,
+            partitions=1,
+            paused=queue in self._paused,
+            counts={state: sum(1 for _ in self._in((queue,), state)) for state in JobState},
+            oldest_ready_age=max(0.0, (now - min(ready)).total_seconds()) if ready else None,
+        )
+
+
+def _due(row: Row) -> datetime:
+    assert row.job.due_at is not None  # noqa: S101 - scheduled and retry_wait have one
+    return row.job.due_at
+
+
+def _expiry(row: Row) -> datetime:
+    assert row.job.lease_expires_at is not None  # noqa: S101 - leased has one
+    return row.job.lease_expires_at
+
+
+def _lease(row: Row, token: str) -> Lease:
+    return Lease(job=row.job, token=token, expires_at=_expiry(row))
+
+
+def _check_ids(ids: Sequence[str]) -> Sequence[str]:
+    if isinstance(ids, str) or not all(isinstance(id, str) for id in ids):
+        raise ConfigError("ids", "must be a sequence of texts")
+    return ids

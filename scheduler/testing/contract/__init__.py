@@ -1,0 +1,37 @@
+"""
+The conformance suite: what every backend must do, as one class of tests.
+
+A backend's own test file says how to open one, and that is all::
+
+    class TestMemoryBackend(BackendContract):
+        same_store = False
+
+        @pytest.fixture
+        def open_backend(self):
+            return MemoryBackend
+
+`open_backend` gives a callable that takes `clock` and `retention` and answers a new backend; pytest's parameters, such
+as ``params=[1, 8]`` for numbers of partitions, work as ever. The suite asks a backend what it can do and skips, with
+the reason, what it does not offer. It needs fresh queue names alone, so the store may be shared and full.
+
+Without a file, a backend that an installed package offers by URL is tested by
+``pytest --pyargs scheduler.testing.contract --scheduler-backend URL``.
+
+Needs the extra `testing`. Each file holds one move or one aspect.
+"""
+
+from pkgutil import iter_modules
+
+import pytest
+
+# Before the files are imported, so that their plain asserts explain themselves when they fail.
+pytest.register_assert_rewrite(
+    "scheduler.testing.rig",
+    "scheduler.testing.situations",
+    "scheduler.testing.invariants",
+    *(f"{__name__}.{module.name}" for module in iter_modules(__path__) if not module.name.startswith("test_")),
+)
+
+from scheduler.testing.contract.suite import BackendContract  # noqa: E402 - after the line above, whose point it is
+
+__all__ = ["BackendContract"]

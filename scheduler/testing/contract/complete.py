@@ -1,0 +1,79 @@
+"""complete: leased → succeeded."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from scheduler.leases import Completion
+from scheduler.queues import Retention
+from scheduler.states import JobState
+from scheduler.testing.contract.stand import OpenRig
+from scheduler.testing.rig import Rig
+
+
+class CompleteContract:
+    def test_a_completed_job_has_succeeded(self, rig: Rig) -> None:
+        lease = rig.leased(payload=b"work")
+        assert list(rig.backend.complete([Completion(lease=lease)])) == []
+        job = rig.job(lease.job.id)
+        assert (job.state, job.attempts, job.payload, job.result) == (JobState.SUCCEEDED, 1, b"work", None)
+        assert job.finished_at is not None
+        if rig.clock:
+            assert abs(job.finished_at - rig.clock.now()) <= timedelta(milliseconds=1)
+
+    def test_a_result_is_kept_byte_for_byte(self, rig: Rig) -> None:
+        rig.add_many(3)
+        leases = rig.lease()
+        results = [bytes(range(256)), b"", None]
+        rig.backend.complete(
+            [Completion(lease=lease, result=result) for lease, result in zip(leases, results, strict=True)]
+        )
+        assert [rig.job(lease.job.id).result for lease in leases] == results
+
+    def test_without_retention_the_job_is_gone_at_once_and_its_id_free(self, open_rig: OpenRig) -> None:
+        rig = open_rig(Retention())
+        lease = rig.leased(id="again")
+        assert not rig.backend.complete([Completion(lease=lease, result=b"lost")])
+        assert rig.find("again") is None
+        assert not any(rig.counts().values())
+        assert rig.add(id="again").attempts == 0
+        assert list(rig.backend.complete([Completion(lease=lease)])) == [lease]
+
+    def test_completing_twice_is_refused_and_changes_nothing(self, rig: Rig) -> None:
+        lease = rig.leased()
+        rig.backend.complete([Completion(lease=lease, result=b"first")])
+        before = rig.job(lease.job.id)
+        assert list(rig.backend.complete([Completion(lease=lease, result=b"second")])) == [lease]
+        assert rig.job(lease.job.id) == before
+
+    def test_twice_in_one_call_is_refused_once(self, rig: Rig) -> None:
+        lease = rig.leased()
+        refused = rig.backend.complete([Completion(lease=lease, result=b"first"), Completion(lease=lease)])
+        assert list(refused) == [lease]
+        assert rig.job(lease.job.id).result == b"first"
+
+    def test_an_expired_lease_that_nobody_recovered_still_completes(self, rig: Rig) -> None:
+        """Held means until recovered: finished work is not thrown away for being late."""
+        lease = rig.leased(rig.span)
+        rig.advance(1.1 * rig.span)
+        assert not rig.backend.complete([Completion(lease=lease)])
+        assert rig.recover() == (0, 0)
+        assert rig.state(lease.job.id) is JobState.SUCCEEDED
+
+    def test_completing_nothing_is_harmless(self, rig: Rig) -> None:
+        assert list(rig.backend.complete([])) == []
+
+    def test_only_the_leases_not_held_are_refused(self, rig: Rig) -> None:
+        leases = [rig.leased(queue=queue) for queue in (rig.queue, rig.new_queue(), rig.new_queue())]
+        rig.backend.release([leases[1]])
+        assert list(rig.backend.complete([Completion(lease=lease) for lease in leases])) == [leases[1]]
+        assert [rig.state(lease.job.id, queue=lease.job.queue) for lease in leases] == [
+            JobState.SUCCEEDED,
+            JobState.READY,
+            JobState.SUCCEEDED,
+        ]
+
+    def test_many_are_completed_in_one_call(self, rig: Rig) -> None:
+        rig.add_many(1_500)
+        assert not rig.backend.complete([Completion(lease=lease) for lease in rig.lease(2_000)])
+        assert rig.counts()[JobState.SUCCEEDED] == 1_500

@@ -1,0 +1,75 @@
+"""renew: leased → leased, for longer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from scheduler.identity import new_token
+from scheduler.leases import Completion
+from scheduler.states import JobState
+from scheduler.testing.rig import LONG, Rig
+
+
+class RenewContract:
+    def test_a_renewed_lease_outlives_its_first_end(self, rig: Rig) -> None:
+        rig.add_many(3)
+        leases = rig.lease(duration=rig.span)
+        assert not rig.backend.renew(leases, LONG).refused
+        rig.advance(1.1 * rig.span)
+        assert rig.recover() == (0, 0)
+        assert rig.counts()[JobState.LEASED] == 3
+
+    def test_the_end_is_so_long_from_now_also_when_that_is_sooner(self, rig: Rig) -> None:
+        lease = rig.leased(LONG)
+        assert not rig.backend.renew([lease], rig.span).refused
+        expires_at = rig.job(lease.job.id).lease_expires_at
+        assert expires_at is not None
+        if rig.clock:
+            assert abs(expires_at - rig.clock.now() - timedelta(seconds=rig.span)) <= timedelta(milliseconds=1)
+        rig.advance(1.1 * rig.span)
+        assert rig.recover() == (1, 0)
+
+    def test_renewing_changes_the_end_alone(self, rig: Rig) -> None:
+        lease = rig.leased()
+        before = rig.job(lease.job.id)
+        rig.backend.renew([lease], 2 * LONG)
+        after = rig.job(lease.job.id)
+        assert replace(after, lease_expires_at=before.lease_expires_at) == before
+
+    def test_an_expired_lease_that_nobody_recovered_is_renewed(self, rig: Rig) -> None:
+        """Held means until recovered."""
+        lease = rig.leased(rig.span)
+        rig.advance(1.1 * rig.span)
+        assert not rig.backend.renew([lease], LONG).refused
+        assert rig.recover() == (0, 0)
+        assert not rig.backend.complete([Completion(lease=lease)])
+
+    def test_a_recovered_lease_is_refused(self, rig: Rig) -> None:
+        lease = rig.leased(rig.span)
+        rig.advance(1.1 * rig.span)
+        rig.recover()
+        assert list(rig.backend.renew([lease], LONG).refused) == [lease]
+        assert rig.state(lease.job.id) is JobState.READY
+
+    def test_only_the_leases_not_held_are_refused(self, rig: Rig) -> None:
+        rig.add_many(4)
+        held = list(rig.lease())
+        done = held.pop()
+        rig.backend.complete([Completion(lease=done)])
+        forged = replace(held[0], token=new_token())
+        assert set(rig.backend.renew([*held, done, forged], LONG).refused) == {done, forged}
+        assert rig.counts()[JobState.LEASED] == 3
+
+    def test_renewing_nothing_is_harmless(self, rig: Rig) -> None:
+        assert list(rig.backend.renew([], LONG).refused) == []
+
+    def test_leases_of_several_queues_and_calls_are_renewed_in_one_call(self, rig: Rig) -> None:
+        leases = [rig.leased(rig.span, queue=queue) for queue in (rig.queue, rig.new_queue(), rig.new_queue())]
+        assert not rig.backend.renew(leases, LONG).refused
+        rig.advance(1.1 * rig.span)
+        assert rig.recover() == (0, 0)
+
+    def test_many_leases_are_renewed_in_one_call(self, rig: Rig) -> None:
+        rig.add_many(1_500)
+        assert not rig.backend.renew(rig.lease(2_000), 2 * LONG).refused

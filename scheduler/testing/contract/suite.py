@@ -1,0 +1,46 @@
+"""The suite put together: one class that a backend's test file inherits from."""
+
+from __future__ import annotations
+
+from scheduler.testing.contract.bury import BuryContract
+from scheduler.testing.contract.cancel import CancelContract
+from scheduler.testing.contract.complete import CompleteContract
+from scheduler.testing.contract.enqueue import EnqueueContract
+from scheduler.testing.contract.lease import LeaseContract
+from scheduler.testing.contract.moves import MovesContract
+from scheduler.testing.contract.order import OrderContract
+from scheduler.testing.contract.pause import PauseContract
+from scheduler.testing.contract.promote import PromoteContract
+from scheduler.testing.contract.purge_trim import PurgeContract, TrimContract
+from scheduler.testing.contract.reads import ReadsContract
+from scheduler.testing.contract.recover import RecoverContract
+from scheduler.testing.contract.release import ReleaseContract
+from scheduler.testing.contract.renew import RenewContract
+from scheduler.testing.contract.requeue import RequeueContract
+from scheduler.testing.contract.retry import RetryContract
+from scheduler.testing.contract.stand import Stand
+from scheduler.testing.contract.stats import StatsContract
+
+
+class BackendContract(  # one file each, in the order of a job's life
+    EnqueueContract,
+    PromoteContract,
+    LeaseContract,
+    OrderContract,
+    RenewContract,
+    CompleteContract,
+    RetryContract,
+    BuryContract,
+    ReleaseContract,
+    RecoverContract,
+    CancelContract,
+    RequeueContract,
+    MovesContract,
+    ReadsContract,
+    StatsContract,
+    PauseContract,
+    PurgeContract,
+    TrimContract,
+    Stand,
+):
+    """Inherit from it as `Test…` and override the fixture `open_backend`."""

@@ -1,0 +1,35 @@
+"""
+The pytest plugin: `--scheduler-backend URL`, repeatable, runs the conformance suite over backends named by URL::
+
+    pytest --pyargs scheduler.testing.contract --scheduler-backend redis://localhost:6379/0
+
+Loaded in every pytest run of whoever has this library installed, so it imports nothing of it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+_FIXTURE = "scheduler_backend_url"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option."""
+    parser.getgroup("scheduler").addoption(
+        "--scheduler-backend",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="run the tests that ask for the fixture scheduler_backend_url, such as those of "
+        "`--pyargs scheduler.testing.contract`, over the backend of this URL; may be given several times",
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test per URL; without any, one that is skipped and says why."""
+    if _FIXTURE in metafunc.fixturenames:
+        urls = metafunc.config.getoption("--scheduler-backend")
+        missing = pytest.param("", marks=pytest.mark.skip("no backend to test: give --scheduler-backend URL"))
+        # Named by number: a URL may hold a password, and test names reach logs.
+        names = [f"{url.partition(':')[0]}{number}" for number, url in enumerate(urls, 1)]
+        metafunc.parametrize(_FIXTURE, urls or [missing], ids=names or ["none"], scope="session")
