@@ -175,12 +175,16 @@ class Worker:
         """The session of a run in this process; a fork's child has none."""
         return self._session if self._pid == os.getpid() else None
 
-    def request_stop(self) -> None:
-        """Ask the present (or next) run to end within shutdown_grace. Returns at once; callable anywhere."""
+    def request_stop(self, timeout: float | None = None) -> None:
+        """
+        Ask the present (or next) run to end within *timeout* seconds. Returns at once; callable anywhere.
+
+        None = shutdown_grace; inf = when the last handler has returned. A later call may only shorten the time.
+        """
         self._stop_asked = True
         session = self._here()
         if session is not None:
-            session.request_stop()
+            session.request_stop(timeout)
 
     def stop(self, timeout: float | None = None) -> bool:
         """
