@@ -179,7 +179,7 @@ class Session:
         # On a thread of its own, so that a store that does not answer cannot hold the stop beyond its time.
         settler = threading.Thread(target=self._settle_all, name="scheduler-settle", daemon=True)
         settler.start()
-        grace = min(self._config.timeout_grace, (self._remaining() or 0.0) / _SHARE_OF_GRACE)
+        grace = min(self._config.timeout_grace, max(0.0, self._remaining()) / _SHARE_OF_GRACE)
         self._wait_for(settler, reserve=grace)
         if settler.is_alive():
             for context in self.inflight.contexts():
@@ -226,7 +226,7 @@ class Session:
         for ticker in (*self._leasing, self._heartbeat):
             ticker.stop()
         for ticker in (*self._leasing, self._heartbeat):
-            ticker.join(max(self._remaining(), _LAST_JOIN))
+            ticker.join(max(_LAST_JOIN, min(self._remaining(), self._config.shutdown_grace)))
         self._close_waiter()
         # Waited for only where they have nothing left to do: a stuck thread would keep us for ever.
         self._pool.close(wait=not self.inflight.unfinished and not self.inflight.stuck)
