@@ -1,0 +1,1 @@
+"""Tests of the core's lower floors, one file a room."""
