@@ -1,0 +1,55 @@
+"""Where the next page of a list begins, as text that only this store makes and reads."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+
+from scheduler.errors import ConfigError
+from scheduler.jobs import Priority
+from scheduler.states import JobState
+
+Position = tuple[int, int | str, str]
+"""The priority being walked (0 where the walk does not go by priority), the key within it, and the id."""
+
+
+def goes_by_priority(state: JobState) -> bool:
+    """Whether a list of *state* walks one priority after the other, as the index does that finds its jobs."""
+    return state in (JobState.SCHEDULED, JobState.READY)
+
+
+def first_position(state: JobState) -> Position:
+    """Where a list of *state* begins."""
+    return (0, "", "") if state is JobState.LEASED else (0, -(2**63), "")
+
+
+def write_cursor(state: JobState, position: Position) -> str:
+    """The cursor after *position* in a list of *state*."""
+    text = json.dumps([state.value, *position], separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).decode()
+
+
+def read_cursor(state: JobState, cursor: object) -> Position:
+    """The position of a cursor that `write_cursor` made for the same state; `ConfigError` for any other text."""
+    refused = ConfigError("cursor", f"was not made by this store for a list of {state.value} jobs")
+    if not isinstance(cursor, str):
+        raise refused
+    try:
+        found = json.loads(base64.b64decode(cursor.encode("ascii"), altchars=b"-_", validate=True))
+        made_for, priority, key, id = found
+    except (ValueError, TypeError, binascii.Error, RecursionError):
+        raise refused from None
+    wanted = str if state is JobState.LEASED else int
+    fits = made_for == state.value and type(priority) is int and type(key) is wanted and isinstance(id, str)
+    if not fits or priority not in range(len(Priority)) or "\0" in id or (isinstance(key, int) and abs(key) >= 2**63):
+        raise refused
+    return priority, key, id
+
+
+def next_priority(state: JobState, position: Position) -> Position | None:
+    """Where a walk goes on once the priority of *position* is exhausted; None = it has ended."""
+    priority = position[0] + 1
+    if not goes_by_priority(state) or priority == len(Priority):
+        return None
+    return (priority, *first_position(state)[1:])

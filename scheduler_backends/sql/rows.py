@@ -1,0 +1,187 @@
+"""
+How a job lies in a row, and how a row becomes a job.
+
+Moments are whole microseconds since 1970 in UTC: exact from the year 1 to 9999 whatever the zone of the session, and
+compared as plain integers. Documents (errors, metadata, retry policy) are JSON text.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
+
+from scheduler.jobs import ErrorDetail, ErrorRecord, Job, NewJob, Priority
+from scheduler.retry import RetryPolicy
+from scheduler.states import JobState
+from scheduler_backends.sql.states import LEASED, RETRY_WAIT, SCHEDULED, derived
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND: Final = timedelta(microseconds=1)
+WAKE_HORIZON: Final = 60 * 1_000_000
+"""Microseconds: a job due later than this wakes nobody when it is stored; a poll finds its due time soon enough."""
+
+LATEST: Final = (datetime.max.replace(tzinfo=UTC) - EPOCH) // MICROSECOND
+
+
+def to_micros(moment: datetime) -> int:
+    """Microseconds since 1970."""
+    return (moment - EPOCH) // MICROSECOND
+
+
+def from_micros(micros: int) -> datetime:
+    """The moment, in UTC."""
+    return EPOCH + timedelta(microseconds=micros)
+
+
+def later(now: int, seconds: float) -> int:
+    """*seconds* after *now*, never earlier than asked for, and never beyond what a datetime can say."""
+    return min(LATEST, now - int(-seconds * 1_000_000 // 1))
+
+
+class Row(NamedTuple):
+    """The columns of a job that statements select, in this order."""
+
+    queue: str
+    id: str
+    type: str
+    payload: bytes
+    state: int
+    priority: int
+    attempts: int
+    crashes: int
+    max_retries: int
+    timeout: float
+    run_at: int
+    due_at: int
+    created_at: int
+    finished_at: int | None
+    lease_owner: str | None
+    lease_until: int | None
+    retry_policy: str | None
+    idempotency_key: str | None
+    metadata: str | None
+    errors: str | None
+    result: bytes | None
+    nonce: str
+
+
+COLUMNS: Final = Row._fields
+
+
+class Insertion(NamedTuple):
+    """What enqueue stores of a new job: the columns without which it cannot begin."""
+
+    queue: str
+    id: str
+    type: str
+    payload: bytes
+    priority: int
+    max_retries: int
+    timeout: float
+    run_at: int
+    due_at: int
+    created_at: int
+    retry_policy: str | None
+    idempotency_key: str | None
+    metadata: str | None
+    nonce: str
+
+
+def insertion(job: NewJob, now: int) -> Insertion:
+    """The row of *job*, stored at *now*."""
+    run_at = later(now, job.delay or 0.0) if job.run_at is None else to_micros(job.run_at)
+    return Insertion(
+        job.queue,
+        job.id,
+        job.type,
+        job.payload,
+        job.priority,
+        job.max_retries,
+        job.timeout,
+        run_at,
+        max(run_at, now),
+        now,
+        None if job.retry_policy is None else document(job.retry_policy.to_data()),
+        job.idempotency_key,
+        document(dict(job.metadata)) if job.metadata else None,
+        job.nonce,
+    )
+
+
+def document(value: object) -> str:
+    """JSON text, compact."""
+    return json.dumps(value, separators=(",", ":"))
+
+
+def error_document(detail: ErrorDetail | None) -> str | None:
+    """An error as it is appended to a job's errors; the statement itself adds the attempt's number and the moment."""
+    if detail is None:
+        return None
+    return document({"kind": detail.kind, "message": detail.message, "traceback": detail.traceback})
+
+
+def new_job(job: NewJob, row: Insertion) -> Job:
+    """The stored job, as the call that stored it answers it."""
+    waits = row.due_at > row.created_at
+    return Job(
+        id=job.id,
+        queue=job.queue,
+        type=job.type,
+        payload=job.payload,
+        state=JobState.SCHEDULED if waits else JobState.READY,
+        priority=job.priority,
+        run_at=from_micros(row.run_at),
+        created_at=from_micros(row.created_at),
+        max_retries=job.max_retries,
+        timeout=job.timeout,
+        due_at=from_micros(row.due_at) if waits else None,
+        retry_policy=job.retry_policy,
+        idempotency_key=job.idempotency_key,
+        metadata=job.metadata,
+    )
+
+
+def job_of(row: Row, now: int) -> Job:
+    """The job in *row*, as it stands at *now*."""
+    leased = row.state == LEASED
+    waits = row.due_at > now and row.state in (SCHEDULED, RETRY_WAIT)
+    return Job(
+        id=row.id,
+        queue=row.queue,
+        type=row.type,
+        payload=row.payload,
+        state=derived(row.state, is_due=not waits),
+        priority=_PRIORITIES[row.priority],
+        run_at=from_micros(row.run_at),
+        created_at=from_micros(row.created_at),
+        max_retries=row.max_retries,
+        timeout=row.timeout,
+        due_at=from_micros(row.due_at) if waits else None,
+        attempts=row.attempts,
+        crashes=row.crashes,
+        retry_policy=None if row.retry_policy is None else RetryPolicy.from_data(json.loads(row.retry_policy)),
+        idempotency_key=row.idempotency_key,
+        metadata={} if row.metadata is None else json.loads(row.metadata),
+        finished_at=None if row.finished_at is None else from_micros(row.finished_at),
+        errors=() if row.errors is None else _errors_of(row.errors),
+        lease_owner=row.lease_owner if leased else None,
+        lease_expires_at=from_micros(row.lease_until) if leased and row.lease_until is not None else None,
+        result=row.result,
+    )
+
+
+_PRIORITIES = tuple(Priority)
+
+
+def _errors_of(text: str) -> tuple[ErrorRecord, ...]:
+    return tuple(
+        ErrorRecord(
+            attempt=error["attempt"],
+            at=from_micros(error["at"]),
+            kind=error["kind"],
+            message=error["message"],
+            traceback=error["traceback"],
+        )
+        for error in json.loads(text)
+    )

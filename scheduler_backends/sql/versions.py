@@ -1,0 +1,30 @@
+"""Which version of the schema the library knows, and what to do about another one."""
+
+from __future__ import annotations
+
+import re
+
+from scheduler.errors import ConfigError, SchemaMismatch
+
+_IDENTIFIER = re.compile("[a-z_][a-z0-9_]{0,39}")
+
+
+def check_identifier(field: str, name: str) -> str:
+    """A schema name or table prefix: lower-case letters, digits and underscores, at most 40, so it needs no quoting."""
+    if not _IDENTIFIER.fullmatch(name):
+        raise ConfigError(field, "must be 1 to 40 lower-case letters, digits and underscores, no digit first")
+    return name
+
+
+def check_version(present: int, known: int, *, may_migrate: bool) -> None:
+    """Raise `SchemaMismatch`, which says what to do, unless *present* is *known* (or can be migrated to it)."""
+    if present > known:
+        raise SchemaMismatch(
+            f"the schema has version {present}, and this release knows {known}: install a newer reliable-scheduler"
+        )
+    if present < known and not may_migrate:
+        state = f"the schema has version {present}, and this release needs {known}" if present else "there is no schema"
+        raise SchemaMismatch(
+            f"{state}: run `python -m scheduler_backends.sql migrate URL`, call migrate(), or open the store with "
+            "migrate=True"
+        )

@@ -1,0 +1,192 @@
+"""The contract outside, one SQLite file inside."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Self
+from urllib.parse import unquote
+
+from scheduler.backend import Backend
+from scheduler.clock import Clock, SystemClock
+from scheduler.errors import ConfigError
+from scheduler.jobs import Job, NewJob
+from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, Promotion, Recovery, Renewal
+from scheduler.limits import check_number
+from scheduler.queues import Page, QueueStats, Retention
+from scheduler.states import JobState
+from scheduler.urls import RETENTION_OPTIONS, Parser, boolean, retention_from, split_options
+from scheduler_backends.sql.rows import to_micros
+from scheduler_backends.sql.versions import check_identifier, check_version
+from scheduler_backends.sqlite import schema
+from scheduler_backends.sqlite.curating import Curating
+from scheduler_backends.sqlite.file import File, Synchronous
+from scheduler_backends.sqlite.leasing import Leasing
+from scheduler_backends.sqlite.reads import Reads
+from scheduler_backends.sqlite.settling import Settling
+from scheduler_backends.sqlite.statements import statements
+from scheduler_backends.sqlite.store import Store
+from scheduler_backends.sqlite.storing import Storing
+
+_OPTIONS: Mapping[str, Parser] = {
+    **RETENTION_OPTIONS,
+    "synchronous": str,
+    "timeout": float,
+    "prefix": str,
+    "migrate": boolean,
+}
+
+
+class SqliteBackend(Backend):
+    """
+    Jobs in the SQLite file at *path_or_url* (``jobs.db``, ``sqlite:///jobs.db``), made when it is not there.
+
+    retention: how long finished jobs are kept. clock: what time it is; None = the machine's. synchronous: "full" = a
+    commit outlives a power cut; "normal" = faster, and a power cut may undo the last commits, never damage the file.
+    timeout: seconds to wait for other writers before `BackendUnavailable`. prefix: of the tables' names, for a file
+    that holds other things too. migrate: create the tables or bring them up to date when first used; without it, a
+    file that needs it raises `SchemaMismatch`. Local disks only: on network file systems SQLite's locks do not hold.
+    """
+
+    clock: Clock | None
+
+    def __init__(
+        self,
+        path_or_url: str | os.PathLike[str],
+        *,
+        retention: Retention | None = None,
+        clock: Clock | None = None,
+        synchronous: Synchronous = "full",
+        timeout: float = 5.0,
+        prefix: str = "scheduler_",
+        migrate: bool = True,
+    ) -> None:
+        if synchronous not in ("full", "normal"):
+            raise ConfigError("synchronous", "must be 'full' or 'normal'")
+        self._path = _path_of(path_or_url)
+        self._prefix = check_identifier("prefix", prefix)
+        self._may_migrate = migrate
+        self.retention = retention or Retention()
+        self.clock = clock
+        self._system = SystemClock()
+        self._file = File(
+            self._path,
+            synchronous=synchronous,
+            timeout=check_number("timeout", timeout, at_least=0.001, at_most=3_600.0),
+            is_prepared=self._is_current,
+            prepare=lambda connection: schema.migrate(connection, self._prefix),
+        )
+        store = Store(
+            file=self._file,
+            statements=statements(self._prefix),
+            retention=self.retention,
+            now=self._now,
+            ring=self._ring,
+        )
+        self._storing, self._leasing, self._settling = Storing(store), Leasing(store), Settling(store)
+        self._curating, self._reads = Curating(store), Reads(store)
+
+    @classmethod
+    def from_url(cls, url: str) -> Self:
+        """``sqlite:///relative.db`` or ``sqlite:////absolute.db``, with the arguments of the class as options."""
+        path, options = split_options(url, _OPTIONS)
+        retention = retention_from(options)
+        return cls(path, retention=retention, **options)  # type: ignore[arg-type]  # each is checked by __init__
+
+    def __repr__(self) -> str:
+        return f"SqliteBackend({self._path!r})"
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
+        return self._storing.enqueue(jobs)
+
+    def promote_due(self, queues: Sequence[str], limit: int) -> Promotion:
+        return self._leasing.promote_due(queues, limit)
+
+    def lease(
+        self, queues: Sequence[str], *, token: str, worker_id: str, duration: float, limit: int
+    ) -> Sequence[Lease]:
+        return self._leasing.lease(queues, token=token, worker_id=worker_id, duration=duration, limit=limit)
+
+    def renew(self, leases: Sequence[Lease], duration: float) -> Renewal:
+        return self._leasing.renew(leases, duration)
+
+    def complete(self, completions: Sequence[Completion]) -> Sequence[Lease]:
+        return self._settling.complete(completions)
+
+    def retry(self, failures: Sequence[Failure]) -> Sequence[Lease]:
+        return self._settling.retry(failures)
+
+    def bury(self, failures: Sequence[Failure]) -> Sequence[Lease]:
+        return self._settling.bury(failures)
+
+    def release(self, leases: Sequence[Lease]) -> Sequence[Lease]:
+        return self._settling.release(leases)
+
+    def recover_expired(self, queues: Sequence[str], limit: int) -> Recovery:
+        return self._leasing.recover_expired(queues, limit)
+
+    def cancel(self, queue: str, ids: Sequence[str]) -> Sequence[MoveAnswer]:
+        return self._curating.cancel(queue, ids)
+
+    def requeue(self, queue: str, ids: Sequence[str]) -> Sequence[MoveAnswer]:
+        return self._curating.requeue(queue, ids)
+
+    def get(self, queue: str, ids: Sequence[str]) -> Mapping[str, Job]:
+        return self._reads.get(queue, ids)
+
+    def list(self, queue: str, state: JobState, *, cursor: str | None = None, limit: int = 100) -> Page:
+        return self._reads.list(queue, state, cursor=cursor, limit=limit)
+
+    def stats(self, queues: Sequence[str] | None = None) -> Sequence[QueueStats]:
+        return self._reads.stats(queues)
+
+    def pause(self, queue: str) -> None:
+        self._curating.pause(queue)
+
+    def resume(self, queue: str) -> None:
+        self._curating.resume(queue)
+
+    def purge(self, queue: str, state: JobState, limit: int) -> int:
+        return self._curating.purge(queue, state, limit)
+
+    def trim(self, queues: Sequence[str], limit: int) -> int:
+        return self._curating.trim(queues, limit)
+
+    def ping(self) -> None:
+        with self._file.reading() as connection:
+            connection.execute("SELECT 1").fetchone()
+
+    def close(self) -> None:
+        self._file.close()
+
+    def migrate(self) -> int:
+        """Bring the tables up to date, and answer how many steps that took: 0 = they were. Harmless at any time."""
+        with self._file.writing() as connection:
+            return schema.migrate(connection, self._prefix)
+
+    def _now(self) -> int:
+        return to_micros((self.clock or self._system).now())
+
+    def _ring(self, queues: Collection[str]) -> None:
+        pass
+
+    def _is_current(self, connection: sqlite3.Connection) -> bool:
+        present = schema.version_of(connection, self._prefix)
+        check_version(present, len(schema.STEPS), may_migrate=self._may_migrate)
+        return present == len(schema.STEPS)
+
+
+def _path_of(path_or_url: str | os.PathLike[str]) -> str:
+    given = os.fspath(path_or_url)
+    if not given or "\0" in given:
+        raise ConfigError("path", "must be the name of a file")
+    if given.startswith("sqlite:"):
+        if not given.startswith("sqlite:///") or len(given) <= len("sqlite:///"):
+            raise ConfigError("path", "must read sqlite:///relative.db or sqlite:////absolute.db")
+        given = unquote(given.removeprefix("sqlite:///"))
+    if ":memory:" in given:
+        raise ConfigError("path", "must be a file; for jobs in memory use the memory backend")
+    # A later chdir of the program must not lead elsewhere; a symbolic link stays one.
+    return str(Path(given).absolute())

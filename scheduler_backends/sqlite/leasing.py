@@ -1,0 +1,138 @@
+"""lease, renew, promote_due and recover_expired: who holds which job until when."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from itertools import count
+from operator import attrgetter
+
+from scheduler.errors import ConfigError
+from scheduler.jobs import LEASE_EXPIRED
+from scheduler.leases import Lease, Promotion, Recovery, Renewal
+from scheduler.limits import check_duration, check_limit, check_name, check_queues, check_token
+from scheduler.states import JobState
+from scheduler_backends.sql.arguments import slices
+from scheduler_backends.sql.rows import Row, error_document, from_micros, job_of, later
+from scheduler_backends.sql.states import DEAD, SCHEDULED
+from scheduler_backends.sqlite.settling import settle
+from scheduler_backends.sqlite.store import Store
+
+_EXPIRED = error_document(LEASE_EXPIRED)
+
+
+class Leasing:
+    """Ready → leased, and back when the holder is gone."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._turn = count()  # which queue comes first; next() on it is atomic
+
+    def promote_due(self, queues: Sequence[str], limit: int) -> Promotion:
+        """Moves nothing: what is due is ready. See `Backend.promote_due`."""
+        names = check_queues(queues)
+        check_limit(limit)
+        with self._store.file.reading() as connection:
+            now = self._store.now()
+            (due,) = connection.execute(self._store.statements.next_due, (json.dumps(names), now)).fetchone()
+        return Promotion(moved=0, next_due=None if due is None else (due - now) / 1_000_000)
+
+    def lease(
+        self, queues: Sequence[str], *, token: str, worker_id: str, duration: float, limit: int
+    ) -> Sequence[Lease]:
+        """See `Backend.lease`."""
+        names = check_queues(queues)
+        check_token(token)
+        check_name("worker_id", worker_id, ConfigError)
+        check_duration(duration)
+        check_limit(limit)
+        statements, file = self._store.statements, self._store.file
+        named = json.dumps(names)
+        with file.reading() as connection:
+            (anything,) = connection.execute(statements.probe, (named, self._store.now(), token)).fetchone()
+        if not anything:  # so an idle worker takes no write lock
+            return []
+        with file.writing() as connection:
+            now = self._store.now()
+            rows = [Row._make(row) for row in connection.execute(statements.held, (named, now, token))]
+            cells: dict[str, list[int]] = {}
+            for queue, priority in sorted(connection.execute(statements.cells, (named, now))):
+                cells.setdefault(queue, []).append(priority)
+            first = next(self._turn) % len(names)
+            turns = [queue for queue in names[first:] + names[:first] if queue in cells]
+            lessee = (token, worker_id, later(now, duration))
+            # Each queue gets its share first; what some leave goes to the others in the same order.
+            for share in (-(-(limit - len(rows)) // len(turns)), limit) if turns else ():
+                for queue in turns:
+                    left = min(share, limit - len(rows))
+                    for priority in cells[queue]:
+                        if left > 0:
+                            taken = self._claim(connection, (*lessee, queue, priority, now, left))
+                            rows += taken
+                            left -= len(taken)
+        return [_lease(row, token, now) for row in rows]
+
+    def renew(self, leases: Sequence[Lease], duration: float) -> Renewal:
+        """See `Backend.renew`."""
+        check_duration(duration)
+        until = later(self._store.now(), duration)
+        refused = settle(
+            self._store,
+            self._store.statements.renew,
+            leases,
+            [(until, lease.job.queue, lease.job.id, lease.token) for lease in leases],
+        )
+        return Renewal(refused=refused)
+
+    def recover_expired(self, queues: Sequence[str], limit: int) -> Recovery:
+        """See `Backend.recover_expired`."""
+        names = check_queues(queues)
+        check_limit(limit)
+        with self._store.file.reading() as connection:
+            next_expiry = self._next_expiry(connection, names)
+        if next_expiry is None or next_expiry > 0.0:
+            return Recovery(ready=0, dead=0, next_expiry=next_expiry)
+        ready = dead = 0
+        for part in slices(range(limit)):
+            revived, buried, queues_rung = self._recover(names, len(part))
+            ready, dead = ready + revived, dead + buried
+            self._store.ring(queues_rung)
+            if revived + buried < len(part):
+                break
+        with self._store.file.reading() as connection:
+            return Recovery(ready=ready, dead=dead, next_expiry=self._next_expiry(connection, names))
+
+    def _claim(self, connection: sqlite3.Connection, parameters: tuple[object, ...]) -> list[Row]:
+        rows = [Row._make(row) for row in connection.execute(self._store.statements.claim, parameters)]
+        rows.sort(key=attrgetter("due_at", "id"))  # RETURNING has no order
+        return rows
+
+    def _next_expiry(self, connection: sqlite3.Connection, names: Sequence[str]) -> float | None:
+        (until,) = connection.execute(self._store.statements.next_expiry, (json.dumps(names),)).fetchone()
+        return None if until is None else max(0.0, (until - self._store.now()) / 1_000_000)
+
+    def _recover(self, names: Sequence[str], limit: int) -> tuple[int, int, set[str]]:
+        statements = self._store.statements
+        buries = self._store.retention.seconds(JobState.DEAD) > 0.0
+        ready, dead, rung = 0, 0, set()
+        with self._store.file.writing() as connection:
+            now = self._store.now()
+            for queue in names:
+                expired = connection.execute(statements.expired, (queue, now, limit - ready - dead)).fetchall()
+                for rowid, is_used_up in expired:
+                    if not is_used_up:
+                        connection.execute(statements.revive, (_EXPIRED, now, SCHEDULED, None, rowid))
+                        rung.add(queue)
+                        ready += 1
+                        continue
+                    dead += 1
+                    if buries:
+                        connection.execute(statements.revive, (_EXPIRED, now, DEAD, now, rowid))
+                    else:
+                        connection.execute(statements.delete_row, (rowid,))
+        return ready, dead, rung
+
+
+def _lease(row: Row, token: str, now: int) -> Lease:
+    return Lease(job=job_of(row, now), token=token, expires_at=from_micros(row.lease_until or now))

@@ -1,0 +1,96 @@
+"""get, list and stats. None of them costs more than a few indexed probes and the rows that it answers."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from scheduler.jobs import Job
+from scheduler.limits import check_limit, check_queues
+from scheduler.queues import EXACT_COUNT, Page, QueueStats
+from scheduler.states import JobState
+from scheduler_backends.sql.arguments import check_ids, check_queue, is_possible_id
+from scheduler_backends.sql.cursors import first_position, next_priority, read_cursor, write_cursor
+from scheduler_backends.sql.rows import Row, job_of
+from scheduler_backends.sqlite.store import Store
+
+_CAP: Final = EXACT_COUNT + 1
+
+
+class Reads:
+    """What the store tells of its jobs."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def get(self, queue: str, ids: Sequence[str]) -> Mapping[str, Job]:
+        """See `Backend.get`."""
+        check_queue(queue)
+        wanted = [id for id in check_ids(ids) if is_possible_id(id)]
+        jobs = {}
+        with self._store.file.reading() as connection:
+            now = self._store.now()
+            for id in wanted:
+                found = connection.execute(self._store.statements.find, (queue, id)).fetchone()
+                if found is not None:
+                    jobs[id] = job_of(Row._make(found), now)
+        return jobs
+
+    def list(self, queue: str, state: JobState, *, cursor: str | None = None, limit: int = 100) -> Page:
+        """See `Backend.list`."""
+        check_queue(queue)
+        state = JobState(state)
+        check_limit(limit)
+        position = first_position(state) if cursor is None else read_cursor(state, cursor)
+        statement = self._store.statements.walk[state]
+        jobs: list[Job] = []
+        with self._store.file.reading() as connection:
+            now = self._store.now()
+            while True:
+                # One more than asked for tells whether there is a next page.
+                wanted = limit - len(jobs) + 1
+                rows = connection.execute(statement, (queue, now, *position, wanted)).fetchall()
+                for *columns, key in rows[: wanted - 1]:
+                    row = Row._make(columns)
+                    jobs.append(job_of(row, now))
+                    position = position[0], key, row.id
+                if len(rows) == wanted:
+                    return Page(jobs=tuple(jobs), cursor=write_cursor(state, position))
+                following = next_priority(state, position)
+                if following is None:
+                    return Page(jobs=tuple(jobs), cursor=None)
+                position = following
+
+    def stats(self, queues: Sequence[str] | None = None) -> Sequence[QueueStats]:
+        """See `Backend.stats`. Queues that the store knows: every one that has jobs, was enqueued to, or paused."""
+        names = None if queues is None else check_queues(queues)
+        with self._store.file.reading() as connection:
+            if names is None:
+                names = tuple(name for (name,) in connection.execute(self._store.statements.known_queues))
+            paused = {name for (name,) in connection.execute(self._store.statements.paused)}
+            return [self._numbers(connection, name, paused=name in paused) for name in sorted(names)]
+
+    def _numbers(self, connection: sqlite3.Connection, queue: str, *, paused: bool) -> QueueStats:
+        now = self._store.now()
+        found = {
+            state: connection.execute(
+                statement, (queue, now, _CAP if state is not JobState.SCHEDULED else 2 * _CAP)
+            ).fetchone()[0]
+            for state, statement in self._store.statements.counts.items()
+        }
+        # Counted were all that wait for their time; an index tells only which of them are retries.
+        found[JobState.SCHEDULED] -= found[JobState.RETRY_WAIT]
+        capped = {state for state, number in found.items() if number > EXACT_COUNT}
+        if JobState.RETRY_WAIT in capped:  # then nothing says how many of the rest are scheduled
+            capped.add(JobState.SCHEDULED)
+        (oldest,) = connection.execute(self._store.statements.oldest_ready, (queue, now)).fetchone()
+        return QueueStats(
+            queue=queue,
+            version=1,
+            partitions=1,
+            paused=paused,
+            counts={state: min(found[state], EXACT_COUNT) for state in JobState},
+            capped=frozenset(capped),
+            oldest_ready_age=None if oldest is None else (now - oldest) / 1_000_000,
+        )

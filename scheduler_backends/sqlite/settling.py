@@ -1,0 +1,103 @@
+"""complete, retry, bury and release: every way out of a lease that its holder takes, fenced by the token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scheduler.leases import Completion, Failure, Lease
+from scheduler.states import JobState
+from scheduler_backends.sql.arguments import slices
+from scheduler_backends.sql.rows import WAKE_HORIZON, error_document, later
+from scheduler_backends.sql.states import DEAD, RETRY_WAIT
+from scheduler_backends.sqlite.store import Store
+
+
+def settle(
+    store: Store, statement: str, leases: Sequence[Lease], parameters: Sequence[Sequence[object]]
+) -> list[Lease]:
+    """Run *statement* once for each lease, and answer the leases for which it changed nothing: the refused."""
+    refused: list[Lease] = []
+    for part, rows in zip(slices(leases), slices(parameters), strict=True):
+        with store.file.writing() as connection:
+            if connection.executemany(statement, rows).rowcount == len(part):
+                continue
+            # Some were refused, and only one by one does SQLite say which. Rare enough to do it all again.
+            connection.execute("ROLLBACK")
+            connection.execute("BEGIN IMMEDIATE")
+            refused += [
+                lease for lease, row in zip(part, rows, strict=True) if connection.execute(statement, row).rowcount != 1
+            ]
+    return refused
+
+
+class Settling:
+    """Leased → wherever the holder says."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def complete(self, completions: Sequence[Completion]) -> Sequence[Lease]:
+        """See `Backend.complete`."""
+        leases = [completion.lease for completion in completions]
+        if self._store.retention.seconds(JobState.SUCCEEDED) <= 0.0:
+            return settle(self._store, self._store.statements.finish, leases, [_held(lease) for lease in leases])
+        now = self._store.now()
+        return settle(
+            self._store,
+            self._store.statements.complete,
+            leases,
+            [(now, completion.result, *_held(completion.lease)) for completion in completions],
+        )
+
+    def retry(self, failures: Sequence[Failure]) -> Sequence[Lease]:
+        """See `Backend.retry`."""
+        now = self._store.now()
+        due = [later(now, failure.delay) for failure in failures]
+        refused = settle(
+            self._store,
+            self._store.statements.fail,
+            [failure.lease for failure in failures],
+            [
+                (
+                    error_document(failure.error),
+                    now,
+                    RETRY_WAIT,
+                    due_at,
+                    None,
+                    not failure.counted,
+                    *_held(failure.lease),
+                )
+                for failure, due_at in zip(failures, due, strict=True)
+            ],
+        )
+        horizon = now + WAKE_HORIZON
+        self._store.ring(
+            {failure.lease.job.queue for failure, due_at in zip(failures, due, strict=True) if due_at <= horizon}
+        )
+        return refused
+
+    def bury(self, failures: Sequence[Failure]) -> Sequence[Lease]:
+        """See `Backend.bury`."""
+        leases = [failure.lease for failure in failures]
+        if self._store.retention.seconds(JobState.DEAD) <= 0.0:
+            return settle(self._store, self._store.statements.finish, leases, [_held(lease) for lease in leases])
+        now = self._store.now()
+        return settle(
+            self._store,
+            self._store.statements.fail,
+            leases,
+            [
+                (error_document(failure.error), now, DEAD, None, now, not failure.counted, *_held(failure.lease))
+                for failure in failures
+            ],
+        )
+
+    def release(self, leases: Sequence[Lease]) -> Sequence[Lease]:
+        """First in line again, since due_at stays. See `Backend.release`."""
+        refused = settle(self._store, self._store.statements.release, leases, [_held(lease) for lease in leases])
+        self._store.ring({lease.job.queue for lease in leases})
+        return refused
+
+
+def _held(lease: Lease) -> tuple[str, str, str]:
+    return lease.job.queue, lease.job.id, lease.token
