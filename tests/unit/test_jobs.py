@@ -108,7 +108,7 @@ def test_a_job_needs_a_type_alone() -> None:
         ("metadata", {"a": 1}),
         ("metadata", {"a": "x" * 8192}),
     ],
-    ids=lambda value: ascii(value)[:30],
+    ids=lambda value: ascii(value)[:11],
 )
 def test_nonsense_is_refused_and_named(field: str, value: object) -> None:
     with pytest.raises(InvalidJob) as caught:

@@ -187,6 +187,9 @@ class Nowhere(tzinfo):
 
     dst = tzname = utcoffset
 
+    def __repr__(self) -> str:  # without the address, since parallel test runs compare their names
+        return "Nowhere()"
+
 
 @pytest.mark.parametrize(
     "zone", [UTC, timezone(timedelta(hours=5, minutes=45)), ZoneInfo("America/New_York"), ZoneInfo("Asia/Tokyo")]
