@@ -5,6 +5,9 @@ redis_url, postgres_url       a running server that all tests of this process sh
 redis_prefix                  a key prefix of one test's own
 new_redis_server(**options)   a started server of one test's own: to kill, freeze and restart
 new_postgres_server(**options)
+redis_cluster                 a cluster of three nodes that all tests of this process share
+new_redis_cluster(**options), new_sentinel_group(**options)
+new_pgbouncer(url, **options) a pgbouncer before the server of a URL
 new_proxy(url)                a proxy of faults before a server
 
 A test marked `every_flavour` runs once on each server found; the others on the first. Without any server a test is
@@ -17,14 +20,18 @@ import os
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import TypeVar
+from pathlib import Path
+from typing import NoReturn, TypeVar
 
 import pytest
 
-from servers import databases, flavours
+from servers import binaries, databases, flavours
 from servers.flavours import Findings, Flavour
+from servers.pgbouncer import PgBouncer
 from servers.postgres_server import PostgresServer
 from servers.proxy import Proxy
+from servers.redis_cluster import RedisCluster
+from servers.redis_sentinel import SentinelGroup
 from servers.redis_server import RedisServer
 from servers.server import Server
 
@@ -67,7 +74,7 @@ def _first(request: pytest.FixtureRequest, findings: Findings[S]) -> Flavour[S]:
     return chosen
 
 
-def _do_without(reason: str) -> None:
+def _do_without(reason: str) -> NoReturn:
     if os.environ.get("CI"):
         pytest.fail(f"CI must run this test, but {reason}")
     pytest.skip(reason)
@@ -154,6 +161,46 @@ def _starter(stack: ExitStack, flavour: Flavour[S]) -> Callable[..., S]:
         return server
 
     return start
+
+
+@pytest.fixture(scope="session")
+def redis_cluster(redis_flavour: Flavour[RedisServer]) -> Iterator[RedisCluster]:
+    """A running cluster of three nodes that all tests of this process share."""
+    with RedisCluster(_program(redis_flavour)) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def new_redis_cluster(redis_flavour: Flavour[RedisServer]) -> Iterator[Callable[..., RedisCluster]]:
+    """Starts a cluster of this test's own, with the options of `RedisCluster`."""
+    with ExitStack() as stack:
+        yield lambda **options: stack.enter_context(RedisCluster(_program(redis_flavour), **options))
+
+
+@pytest.fixture
+def new_sentinel_group(redis_flavour: Flavour[RedisServer]) -> Iterator[Callable[..., SentinelGroup]]:
+    """Starts a master, replicas and Sentinels of this test's own, with the options of `SentinelGroup`."""
+    with ExitStack() as stack:
+        yield lambda **options: stack.enter_context(SentinelGroup(_program(redis_flavour), **options))
+
+
+def _program(flavour: Flavour[RedisServer]) -> Path:
+    """The flavour's program, or the first other one: processes that find each other do not live in containers."""
+    candidates = (flavour, *flavours.redis().found)
+    programs = [one.programs for one in candidates if one.programs is not None]
+    if not programs:
+        _do_without(flavours.redis().reasons)
+    return programs[0]
+
+
+@pytest.fixture
+def new_pgbouncer() -> Iterator[Callable[..., PgBouncer]]:
+    """Starts a pgbouncer before the server of a URL, with the options of `PgBouncer`; skips where there is none."""
+    program = binaries.pgbouncer()
+    if isinstance(program, str):
+        pytest.skip(program)  # in CI too: it cannot be had by pip
+    with ExitStack() as stack:
+        yield lambda url, **options: stack.enter_context(PgBouncer(program.path, url, **options))
 
 
 @pytest.fixture

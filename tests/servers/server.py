@@ -107,6 +107,11 @@ class LocalServer(ABC):
         return self._process.pid
 
     @property
+    def is_running(self) -> bool:
+        """Whether it was started, and neither stopped nor killed since."""
+        return self._process is not None
+
+    @property
     def log(self) -> str:
         """What it has written so far."""
         return self._log.read_text(errors="replace") if self._log.exists() else ""
