@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# For `examples` and `benchmarks`. Last, so that the packages under test are the installed ones, not the checkout's.
+sys.path.append(str(Path(__file__).parents[1]))
 
 pytest_plugins = ["servers.fixtures"]
 
