@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol, Self, runtime_checkable
+from typing import ClassVar, Literal, Protocol, Self, runtime_checkable
 
 from scheduler.jobs import Job, NewJob
 from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, Promotion, Recovery, Renewal
@@ -25,6 +25,9 @@ from scheduler.topology import QueueTopology
 
 class Backend(ABC):
     """Where jobs are stored. See the module's text for what holds for every method."""
+
+    in_process: ClassVar[bool] = False
+    """True where jobs live in the memory of one process, so that other processes would not see them."""
 
     retention: Retention
     """How long finished jobs are kept. A worker encodes results only where succeeded ones are."""

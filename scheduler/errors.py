@@ -82,7 +82,15 @@ class UnknownJobType(HandlerError):
 
 
 class WorkerCrashed(SchedulerError):
-    """A worker ended because one of its own threads died of a bug, or too many handler threads were stuck."""
+    """
+    A worker ended because one of its own threads died of a bug, the `__cause__`, or too many handlers were `stuck`.
+
+    Pool threads that are stuck keep the interpreter from exiting; a program leaves by `os._exit` then.
+    """
+
+    def __init__(self, message: str, *, stuck: int = 0) -> None:
+        super().__init__(message)
+        self.stuck = stuck
 
 
 class BackendError(SchedulerError):

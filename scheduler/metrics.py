@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from scheduler.jobs import Job
 from scheduler.leases import Recovery
@@ -108,6 +108,22 @@ class CountingMetrics(Metrics):
 
     def call_failed(self, operation: str, error: BaseException) -> None:  # noqa: ARG002 - a hook
         self._add(f"call_failed.{operation}")
+
+
+class MetricsGroup(Metrics):
+    """Several metrics told of the same things, in order."""
+
+    def __init__(self, *members: Metrics) -> None:
+        for name in HOOKS:
+            setattr(self, name, _each([getattr(member, name) for member in members]))
+
+
+def _each(hooks: Sequence[Callable[..., None]]) -> Callable[..., None]:
+    def call(*arguments: object) -> None:
+        for hook in hooks:
+            hook(*arguments)
+
+    return call
 
 
 HOOKS = tuple(name for name in vars(Metrics) if not name.startswith("_"))

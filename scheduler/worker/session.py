@@ -158,7 +158,7 @@ class Session:
     def _check_stuck(self) -> None:
         limit = self._config.stuck_limit
         if limit is not None and (stuck := self.inflight.stuck) >= limit:
-            raise WorkerCrashed(f"{stuck} handler threads are stuck past their timeouts")
+            raise WorkerCrashed(f"{stuck} handler threads are stuck past their timeouts", stuck=stuck)
 
     def _shift(self) -> None:
         # On a pool thread: work off what is buffered. Each job rings the pump, which may be waiting for room.

@@ -66,8 +66,8 @@ class Worker:
         self._serializer = serializer or JsonSerializer()
         self._plain_logger = logger or logging.getLogger("scheduler.worker")
         self._logger = GuardedLogger(self._plain_logger)
-        self._plain_metrics = metrics or NopMetrics()
-        self._metrics = guarded(self._plain_metrics, self._logger)
+        self.metrics = metrics or NopMetrics()
+        self._metrics = guarded(self.metrics, self._logger)
         self._handlers = Handlers()
         self._own = threading.local()  # has `entered` on the threads of a run
         self._pid = 0
@@ -114,13 +114,14 @@ class Worker:
             config = dataclasses.replace(self.config, **changes)  # type: ignore[arg-type]  # the config checks them
         except TypeError as error:
             raise ConfigError(next(iter(changes), "config"), str(error)) from None
-        other = Worker(
-            self.backend,
-            config,
-            serializer=self._serializer,
-            metrics=self._plain_metrics,
-            logger=self._plain_logger,
-        )
+        return self._copy(config, self.metrics)
+
+    def with_metrics(self, metrics: Metrics) -> Worker:
+        """A new worker with the same handlers and configuration that tells *metrics* instead."""
+        return self._copy(self.config, metrics)
+
+    def _copy(self, config: WorkerConfig, metrics: Metrics) -> Worker:
+        other = Worker(self.backend, config, serializer=self._serializer, metrics=metrics, logger=self._plain_logger)
         other._handlers = self._handlers
         return other
 

@@ -36,9 +36,12 @@ class MemoryBackend(Backend):
     offered. A forked child has a copy of its own from the fork on.
     """
 
+    in_process = True
+
     def __init__(
         self, *, partitions: int = 1, active_version: int = 1, retention: Retention = _RETENTION, clock: Clock = _CLOCK
     ) -> None:
+        self.retention = retention
         self._store = Store(
             version=check_count("active_version", active_version, at_least=1),
             partitions=check_count("partitions", partitions, at_least=1, at_most=MAX_PARTITIONS),
