@@ -1,0 +1,16 @@
+"""The command `scheduler`: workers in production. Needs the extra `cli`."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """The entry point of the command."""
+    try:
+        from scheduler.cli.commands import scheduler  # noqa: PLC0415 - click is an extra
+    except ModuleNotFoundError as error:
+        if error.name != "click":
+            raise
+        sys.exit("The command line needs: pip install 'reliable-scheduler[cli]'")
+    scheduler(auto_envvar_prefix="SCHEDULER")

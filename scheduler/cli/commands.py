@@ -1,0 +1,66 @@
+"""The commands, their options and their help."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from scheduler.cli import logs
+from scheduler.cli.exits import Exit
+from scheduler.cli.options import WorkerOptions
+from scheduler.cli.process import run_worker_process
+from scheduler.cli.supervisor import Supervisor
+from scheduler.errors import ConfigError
+
+
+@click.group(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="reliable-scheduler")
+def scheduler() -> None:
+    """Reliable, distributed, delayed job execution."""
+
+
+def _names(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    return tuple(name.strip() for name in value.split(",") if name.strip()) if value is not None else None
+
+
+@scheduler.command(context_settings={"show_default": True})
+@click.argument("target", metavar="MODULE:WORKER")
+@click.option("--processes", "-p", type=click.IntRange(1, 1024), default=1, help="Worker processes.")
+@click.option("--threads", "-t", type=click.IntRange(1), help="Handler threads a process.")
+@click.option("--queues", "-q", callback=_names, help="Queues to serve, separated by commas.")
+@click.option("--worker-id", help="Identity in logs and on leases.  [default: host:pid:random]")
+@click.option("--grace", type=click.FloatRange(0.0), help="Seconds that a stop may take.")
+@click.option("--burst", is_flag=True, help="Run what is ready, then exit.")
+@click.option("--max-jobs", type=click.IntRange(1), help="Exit after about so many jobs; a supervisor starts anew.")
+@click.option("--max-memory", type=click.FloatRange(1.0), help="Exit above so many MiB; a supervisor starts anew.")
+@click.option(
+    "--watch",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="Replace the workers when a Python file under it changes.",
+)
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text")
+@click.option("--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]), default="INFO")
+@click.option("--health-file", type=click.Path(dir_okay=False), help="Write the status there every second.")
+@click.option("--health-host", default="127.0.0.1", help="Address for --health-port.")
+@click.option("--health-port", type=click.IntRange(0, 65_535), help="Serve /live and /ready there.")
+@click.option("--metrics", is_flag=True, help="Serve /metrics on the health port too.")
+def worker(target: str, watch: tuple[Path, ...], **options: object) -> None:
+    """
+    Run the worker MODULE:WORKER, or one made by a factory, MODULE:create().
+
+    TERM or INT: stop within the grace, a second one ends at once. USR2: lease no more and finish. USR1: dump stacks.
+    Every option can be set by an environment variable: SCHEDULER_WORKER_THREADS=8.
+
+    Exit status: 0 stopped as asked, 1 a bug, 2 usage, 3 stuck threads, 4 jobs abandoned, 5 the store cannot be used.
+    """
+    chosen = WorkerOptions(target=target, watch=tuple(map(str, watch)), **options)  # type: ignore[arg-type]  # click checked them
+    logs.configure(chosen.log_format, chosen.log_level)
+    try:
+        status = Supervisor(chosen).run() if chosen.supervised else run_worker_process(chosen)
+    except ConfigError as error:
+        click.echo(f"scheduler worker: {error}", err=True)
+        status = Exit.USAGE
+    sys.exit(status)

@@ -1,0 +1,34 @@
+"""What the exit status of a worker's process says."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """Documented in docs/running-workers.md. A process that a second signal ends at once leaves with 128 + signal."""
+
+    STOPPED = 0  # as asked: by a signal, --burst, --max-jobs or --max-memory
+    CRASHED = 1  # a bug of the worker's or the application's
+    USAGE = 2  # the command line, the configuration or the application's import
+    STUCK = 3  # too many handler threads did not return
+    ABANDONED = 4  # stopped in time, but jobs were still held: they come back when their leases run out
+    STORE = 5  # the store cannot be used: closed, of another schema version, or lacking an ability
+
+
+def leave(status: int) -> None:
+    """
+    End the process at once, logs and streams flushed.
+
+    For a process with stuck threads: the interpreter's own exit would wait for them for ever.
+    """
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):  # closed, or a pipe that nobody reads
+            continue
+    os._exit(status)

@@ -1,0 +1,123 @@
+"""One process that runs a worker: alone, or as a supervisor's child."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+
+from scheduler.cli import signals, systemd
+from scheduler.cli.exits import Exit, leave
+from scheduler.cli.goals import Goals
+from scheduler.cli.health_port import HealthPort
+from scheduler.cli.link import SupervisorLink
+from scheduler.cli.options import WorkerOptions
+from scheduler.cli.status import Status, write_health_file
+from scheduler.cli.target import load_worker
+from scheduler.errors import BackendClosed, BackendError, ConfigError, NotSupported, SchemaMismatch, WorkerCrashed
+from scheduler.metrics import CountingMetrics, MetricsGroup
+from scheduler.states import JobState
+from scheduler.worker.ticker import Ticker
+
+_log = logging.getLogger(__name__)
+_EVERY = 1.0  # seconds between two looks of the monitor
+_EVERY_IN_BURST = 0.1
+_LIST_LIMIT = 1_000  # leased jobs looked through for those of a dead child
+
+
+class WorkerProcess:
+    """Loads the application's worker, watches it, runs it on the main thread, and says how it ended."""
+
+    def __init__(self, options: WorkerOptions, link: SupervisorLink | None) -> None:
+        self._options = options
+        self._link = link
+        self._counting = CountingMetrics()
+        worker = load_worker(options.target)
+        if link is not None and link.processes > 1 and worker.backend.in_process:
+            raise ConfigError("processes", "each process would have its own jobs: this backend lives in one process")
+        worker = worker.with_config(**options.changes())
+        self.worker = worker.with_metrics(MetricsGroup(self._counting, worker.metrics))
+        self._goals = Goals(self.worker, options)
+        self._told_ready = False
+
+    def run(self) -> int:
+        """Run to the end and answer the exit status; does not return where a thread would keep the process alive."""
+        options = self._options
+        signals.install(self.worker.request_stop)
+        monitor = Ticker("scheduler-monitor", self._look, self._monitor_failed, enter=lambda: None, lasting=True)
+        with ExitStack() as stack:
+            if options.health_port is not None and self._link is None:
+                port = HealthPort(options.health_host, options.health_port, self._status, metrics=options.metrics)
+                stack.enter_context(port)
+                _log.info("Health is served on http://%s:%d/ready", options.health_host, port.port)
+            if self._link is not None:
+                self._link.watch(self.worker.request_stop)
+            monitor.start()
+            stack.callback(monitor.stop)
+            return self._run()
+
+    def _run(self) -> int:
+        try:
+            report = self.worker.run()
+        except WorkerCrashed as crash:
+            _log.exception("The worker ended")
+            if crash.stuck:
+                leave(Exit.STUCK)
+            unusable = isinstance(crash.__cause__, BackendClosed | SchemaMismatch | NotSupported)
+            return Exit.STORE if unusable else Exit.CRASHED
+        _log.info(
+            "Stopped: %d outcomes recorded, %d jobs given back, %d abandoned",
+            report.settled,
+            report.released,
+            report.abandoned,
+        )
+        if report.abandoned:
+            leave(Exit.ABANDONED)  # their threads would keep the interpreter from exiting
+        return Exit.STOPPED
+
+    # ---- the monitor thread
+
+    def _status(self) -> Status:
+        return Status.of(self.worker.health, self._counting.counts)
+
+    def _look(self) -> float:
+        status = self._status()
+        if self._link is not None:
+            self._link.send(status)
+        else:
+            self._tell_systemd(status)
+            if self._options.health_file is not None:
+                write_health_file(self._options.health_file, status)
+        if status.live and self._link is not None and self._link.predecessor is not None:
+            self._tell_of(self._link.predecessor)
+            self._link.predecessor = None
+        reason = self._goals.reached(status.counts) if status.live else None
+        if reason is not None and not self.worker.health.stopping:
+            _log.info("Stopping: %s", reason)
+            self.worker.request_stop()
+        return _EVERY_IN_BURST if self._options.burst else _EVERY
+
+    def _tell_systemd(self, status: Status) -> None:
+        if status.live and not self._told_ready:
+            self._told_ready = True
+            systemd.notify("READY=1")
+        systemd.notify("WATCHDOG=1", f"STATUS={status.held} jobs held, {status.stuck} threads stuck")
+
+    def _tell_of(self, predecessor: str) -> None:
+        """Log which jobs a dead child still holds: they run again when its leases run out."""
+        backend = self.worker.backend
+        for queue in self.worker.config.queues:
+            leased = backend.list(queue, JobState.LEASED, limit=_LIST_LIMIT)
+            for job in leased.jobs:
+                if job.lease_owner == predecessor:
+                    _log.warning(
+                        "The dead worker %s held job %s (%s) of queue %s", predecessor, job.id, job.type, queue
+                    )
+
+    def _monitor_failed(self, error: BaseException) -> None:
+        if not isinstance(error, BackendError):
+            _log.error("The monitor failed and goes on", exc_info=error)
+
+
+def run_worker_process(options: WorkerOptions) -> int:
+    """Run a worker in this process and answer its exit status. Errors of the configuration pass through."""
+    return WorkerProcess(options, SupervisorLink.here()).run()

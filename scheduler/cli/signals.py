@@ -1,0 +1,49 @@
+"""What a worker's process does on which signal. Installed on the main thread of a process that the command started."""
+
+from __future__ import annotations
+
+import faulthandler
+import math
+import os
+import signal
+from collections.abc import Callable
+from types import FrameType
+
+FORCED = 128  # + the signal's number: the exit status of a process that was ended at once
+_GRACEFUL = (signal.SIGTERM, signal.SIGINT)
+_NOTICE = b"Stopping: running jobs may finish. The same signal again ends the process at once.\n"
+
+
+def install(request_stop: Callable[[float | None], None]) -> None:
+    """
+    TERM, INT: stop within the grace, a second one at once. USR2: lease no more and finish. USR1: dump all stacks.
+
+    *request_stop* takes the seconds that the stop may last, None = the grace, and must be safe in a signal handler.
+    """
+    asked = False
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            os._exit(FORCED + number)  # nothing that could wait for a lock: the person who signals is in a hurry
+        asked = True
+        _say(_NOTICE)
+        request_stop(None)
+
+    def drain(_number: int, _frame: FrameType | None) -> None:
+        request_stop(math.inf)
+
+    for number in _GRACEFUL:
+        signal.signal(number, stop)
+    if hasattr(signal, "SIGUSR2"):
+        signal.signal(signal.SIGUSR2, drain)
+    if hasattr(signal, "SIGUSR1"):
+        faulthandler.register(signal.SIGUSR1, all_threads=True, chain=False)
+
+
+def _say(text: bytes) -> None:
+    # Not by logging or a stream: the signal may have come while this thread held their locks.
+    try:
+        os.write(2, text)
+    except OSError:
+        return
