@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 from scheduler_backends.memory.rows import Row
-from scheduler_backends.memory.timetables import Timetable
-
-_LATEST = datetime.max.replace(tzinfo=UTC)
-
-
-def later(now: datetime, seconds: float) -> datetime:
-    """*seconds* after *now*, or the last moment there is."""
-    try:
-        return now + timedelta(seconds=seconds)
-    except OverflowError:
-        return _LATEST
+from scheduler_backends.memory.timetables import LATEST, Timetable, later
 
 
 class Group:
@@ -27,7 +17,7 @@ class Group:
         self.token = token
         self.worker_id = worker_id
         self.rows: dict[str, Row] = {}
-        self.expires_at = self.listed_at = _LATEST
+        self.expires_at = self.listed_at = LATEST
         self.duration = 0.0
         self.ticket = 0
 
@@ -69,10 +59,12 @@ class LeaseBook:
         group.listed_at = group.expires_at
         self._expiries.add(group.listed_at, group)
 
-    def take(self, group: Group, row: Row) -> None:
-        """*row* is held by *group* from now on."""
-        group.rows[row.id] = row
-        row.group = group
+    def restore(self, group: Group) -> None:
+        """Begin *group* anew, without rows, in this book; its rows then come one by one."""
+        if self.groups.get(group.token) is not group:
+            self.groups[group.token] = group
+            group.rows = {}
+            self._list(group)
 
     def let_go(self, row: Row) -> None:
         """*row* is held no more."""
@@ -104,7 +96,7 @@ class LeaseBook:
         return None
 
     def clock_went_back(self, now: datetime) -> None:
-        """Give no group more time than it asked for, else a dead holder's jobs would wait for the old time to come."""
+        """Leave no group more time than it asked for: a dead holder's jobs would wait for the old time to return."""
         for group in self.groups.values():
             if group.expires_at > later(now, group.duration):
                 self.extend(group, group.duration, now)

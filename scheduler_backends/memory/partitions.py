@@ -21,6 +21,10 @@ class Partition:
     def __init__(self, version: Version, index: int) -> None:
         self.version = version
         self.index = index
+        self.clear()
+
+    def clear(self) -> None:
+        """Have no rows."""
         self.ready = tuple(Chain(JobState.READY) for _ in Priority)
         self.in_turn = False  # whether it stands in the queue's turns
 
@@ -41,15 +45,18 @@ class Version:
         self.queue = queue
         self.number = number
         self.partitions = partitions
-        self.chains: dict[JobState, Chain] = {state: Chain(state) for state in _KEPT_BY_VERSION}
         self._used: dict[int, Partition] = {}
+        self.clear()
+
+    def clear(self) -> None:
+        """Have no rows."""
+        self.chains: dict[JobState, Chain] = {state: Chain(state) for state in _KEPT_BY_VERSION}
+        for partition in self._used.values():
+            partition.clear()
 
     def partition_for(self, job_id: str) -> Partition:
         """Where the job belongs."""
-        return self.partition(partition_of(job_id, self.partitions) if self.partitions > 1 else 0)
-
-    def partition(self, index: int) -> Partition:
-        """The partition with this number."""
+        index = partition_of(job_id, self.partitions) if self.partitions > 1 else 0
         found = self._used.get(index)
         if found is None:
             found = self._used[index] = Partition(self, index)

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from scheduler.jobs import ErrorDetail, ErrorRecord, Job, NewJob
 from scheduler.leases import Failure
 from scheduler.limits import MAX_ERRORS
+from scheduler.states import TERMINAL, JobState
 
-if TYPE_CHECKING:  # a row knows where it is; these places know rows
+if TYPE_CHECKING:  # a row says where it is; those places know rows
     from scheduler_backends.memory.chains import Chain
     from scheduler_backends.memory.groups import Group
     from scheduler_backends.memory.partitions import Partition
 
+WAITING = frozenset({JobState.SCHEDULED, JobState.RETRY_WAIT})
+_NO_METADATA: Mapping[str, str] = MappingProxyType({})  # one for all: most jobs have none
+
 
 class Row:
     """
-    One stored job. Touched only under the backend's lock, and never handed out.
+    One stored job. Touched only under the store's lock, and never handed out.
 
-    Its state is that of the chain it is in, and it is in exactly one. `ticket` is its valid entry in a timetable.
+    `state` alone says what the job is: each change of it is the moment in which a move happens. `chain`, the neighbours
+    in it, `stamp` and `ticket` belong to the places that the row is found in, which follow.
     """
 
     __slots__ = (
@@ -39,6 +46,7 @@ class Row:
         "metadata",
         "nonce",
         "partition",
+        "patience",
         "payload",
         "priority",
         "ready_at",
@@ -46,19 +54,17 @@ class Row:
         "retry_policy",
         "run_at",
         "stamp",
+        "state",
         "ticket",
         "timeout",
         "type",
     )
 
-    chain: Chain
-    partition: Partition
+    chain: Chain  # set by the chain
     before: Row | None
     after: Row | None
-    stamp: int
-    ready_at: datetime
 
-    def __init__(self, new: NewJob, *, run_at: datetime, now: datetime) -> None:
+    def __init__(self, new: NewJob, *, partition: Partition, run_at: datetime, now: datetime) -> None:
         self.id = new.id
         self.type = new.type
         self.payload = new.payload
@@ -69,15 +75,21 @@ class Row:
         self.timeout = new.timeout
         self.retry_policy = new.retry_policy
         self.idempotency_key = new.idempotency_key
-        self.metadata = dict(new.metadata)  # the caller may still hold, and change, the mapping
+        # A copy: the caller may still hold, and change, the mapping.
+        self.metadata = dict(new.metadata) if new.metadata else _NO_METADATA
         self.nonce = new.nonce
-        self.due_at: datetime | None = None
+        self.partition = partition
+        self.state = JobState.SCHEDULED if run_at > now else JobState.READY
+        self.due_at = run_at if run_at > now else None
+        self.patience: float | None = None  # seconds that a retry was asked to wait
+        self.ready_at = now
         self.attempts = 0
         self.crashes = 0
         self.errors: tuple[ErrorRecord, ...] = ()
         self.finished_at: datetime | None = None
         self.result: bytes | None = None
         self.group: Group | None = None
+        self.stamp = 0
         self.ticket = 0
 
     def record(self, failure: Failure, now: datetime) -> None:
@@ -96,6 +108,19 @@ class Row:
         """The present lease was no attempt."""
         self.attempts = max(0, self.attempts - 1)
 
+    def settle(self) -> None:
+        """Let the other fields agree with the state, where a move was cut short among them."""
+        if self.state is JobState.LEASED:
+            self.attempts = max(1, self.attempts)
+        else:
+            self.group = None
+        if self.state not in WAITING:
+            self.due_at = self.patience = None
+        if self.state not in TERMINAL:
+            self.finished_at = None
+        if self.state is not JobState.SUCCEEDED:
+            self.result = None
+
     def snapshot(self) -> Job:
         """The job as it is now; nothing in it is shared that anybody could change."""
         partition, group = self.partition, self.group
@@ -104,7 +129,7 @@ class Row:
             queue=partition.version.queue,
             type=self.type,
             payload=self.payload,
-            state=self.chain.state,
+            state=self.state,
             priority=self.priority,
             run_at=self.run_at,
             created_at=self.created_at,
@@ -115,7 +140,7 @@ class Row:
             crashes=self.crashes,
             retry_policy=self.retry_policy,
             idempotency_key=self.idempotency_key,
-            metadata=self.metadata.copy(),
+            metadata=dict(self.metadata),
             finished_at=self.finished_at,
             errors=self.errors,
             lease_owner=None if group is None else group.worker_id,

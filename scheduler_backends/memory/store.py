@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from scheduler.clock import Clock
+from scheduler.clock import Clock, SystemClock
 from scheduler.errors import BackendClosed, ConfigError
 from scheduler.leases import Lease
 from scheduler.limits import check_moment
+from scheduler.logs import GuardedLogger
 from scheduler.queues import Retention
 from scheduler_backends.memory import forks
 from scheduler_backends.memory.groups import Group
@@ -18,7 +20,9 @@ from scheduler_backends.memory.queues import MemoryQueue
 from scheduler_backends.memory.rows import Row
 from scheduler_backends.memory.wakeups import Bells
 
-_BACKWARD_JUMP = timedelta(seconds=1)  # that the clock may go back before the leases are looked through
+_log = GuardedLogger(logging.getLogger(__name__))
+_SYSTEM_CLOCK = SystemClock()
+_BACKWARD_JUMP = timedelta(seconds=1)  # that the clock may go back before leases and retries are looked through
 
 
 class Held(NamedTuple):
@@ -31,47 +35,67 @@ class Held(NamedTuple):
 
 class Store:
     """
-    The state behind one backend. Every call takes the lock, begins with `now()` and ends with `tell()`.
+    The state behind one backend.
 
-    `lock` guards all of it but `bells`. Nothing of a user's runs under it but the clock.
+    `lock` guards all of it but the bells, and nothing of a user's runs under it but the clock. A call takes the lock
+    and asks `look` for the time; one that changes something asks `begin` instead, and says `end` when it is done.
     """
 
-    def __init__(self, *, version: int, partitions: int, retention: Retention, clock: Clock) -> None:
+    def __init__(self, *, version: int, partitions: int, retention: Retention, clock: Clock | None) -> None:
         self.lock = threading.Lock()
         self.clock = clock
-        self.retention = retention
         self.queues: dict[str, MemoryQueue] = {}
         self.bells = Bells()
         self._version = version
         self._partitions = partitions
-        self._closed = False
+        self._retention = retention
+        self._closed = self._copied = self._changing = False
         self._turn = 0
         self._latest = datetime.min.replace(tzinfo=UTC)
         self._stirred: set[str] = set()
         forks.watch(self)
 
-    def now(self) -> datetime:
-        """The present moment. `BackendClosed` where that is past."""
+    # One call after another.
+
+    def look(self) -> datetime:
+        """The present moment, for a call that only reads. Raises `BackendClosed`."""
         if self._closed:
             raise BackendClosed("the backend was closed")
-        now = self.clock.now()
+        if self._changing:
+            self._finish_what_was_cut_short()
+        now = (self.clock or _SYSTEM_CLOCK).now()
         if now.tzinfo is not UTC:
             now = check_moment("clock", now, ConfigError)
         if now < self._latest and self._latest - now > _BACKWARD_JUMP:
             for queue in self.queues.values():
-                queue.leases.clock_went_back(now)
+                queue.clock_went_back(now)
         self._latest = now
         return now
 
-    def tell(self) -> None:
-        """Ring for the queues that were stirred since the last time."""
+    def begin(self) -> datetime:
+        """The present moment, for a call that changes something. Raises `BackendClosed`."""
+        now = self.look()
+        self._changing = True
+        return now
+
+    def end(self) -> None:
+        """All is in its place. Waiters hear of it now, not for every job."""
+        self._changing = False
         if self._stirred:
             self.bells.ring(self._stirred)
             self._stirred.clear()
 
+    def _finish_what_was_cut_short(self) -> None:
+        for queue in self.queues.values():
+            queue.rebuild()
+            self.stir(queue.name)
+        self.end()
+
     def stir(self, queue: str) -> None:
         """The waiters of *queue* have reason to look."""
         self._stirred.add(queue)
+
+    # Queues.
 
     def queue(self, name: str) -> MemoryQueue:
         """The queue, made if it was never used."""
@@ -80,15 +104,21 @@ class Store:
             queue = self.queues[name] = self.seen(name)
         return queue
 
-    def known(self, names: Sequence[str]) -> list[MemoryQueue]:
-        """Those that were ever used, beginning with another one each time: who has little is not kept waiting."""
-        self._turn += 1
-        start = self._turn % len(names)
-        return [self.queues[name] for name in (*names[start:], *names[:start]) if name in self.queues]
-
     def seen(self, name: str) -> MemoryQueue:
         """The queue as it is, or as it would be made; asking makes none."""
-        return self.queues.get(name) or MemoryQueue(name, self._version, self._partitions, self.retention, self.stir)
+        return self.queues.get(name) or MemoryQueue(name, self._version, self._partitions, self._retention, self.stir)
+
+    def in_turn(self, method: str, names: Sequence[str]) -> list[MemoryQueue]:
+        """Those that were ever used, the one first whose last turn in *method* is longest ago."""
+        known = [self.queues[name] for name in names if name in self.queues]
+        if len(known) > 1:
+            known.sort(key=lambda queue: queue.turns.get(method, 0))
+        return known
+
+    def had_turn(self, method: str, queue: MemoryQueue) -> None:
+        """*queue* was served: others come first now."""
+        self._turn += 1
+        queue.turns[method] = self._turn
 
     def held(self, lease: Lease) -> Held | None:
         """What *lease* gives a right to now, None where that is nothing any more."""
@@ -98,6 +128,8 @@ class Store:
             return None
         return Held(queue, row, row.group)
 
+    # Its end, and its copies.
+
     def close(self) -> None:
         """Forget everything and end every wait."""
         self._closed = True
@@ -105,11 +137,15 @@ class Store:
         self.bells.close()
 
     def after_fork(self) -> None:
-        """In the child: what it has from here on is a copy."""
+        """In the child: a copy from here on."""
+        self._copied = True
         self.bells.after_fork()
 
-
-def seconds_until(moments: Iterable[datetime | None], now: datetime) -> float | None:
-    """Seconds to the first of the moments, 0 where it has come, None where there is none."""
-    first = min((moment for moment in moments if moment is not None), default=None)
-    return None if first is None else max(0.0, (first - now).total_seconds())
+    def warn_of_copy(self) -> None:
+        """Say once, in a forked child, that its jobs are its own. Without the lock: log handlers are a user's."""
+        if self._copied:
+            self._copied = False
+            _log.warning(
+                "this process was forked off one with a memory backend and has a copy of it: jobs enqueued here are "
+                "seen here only, and jobs copied from the parent may run in both"
+            )

@@ -1,27 +1,57 @@
-"""Pages of a list: the jobs of a state, chain by chain."""
+"""Reads: get, list and stats."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from scheduler.errors import ConfigError
 from scheduler.jobs import Job
-from scheduler.queues import Page
+from scheduler.limits import check_limit, check_name, check_queues
+from scheduler.queues import Page, QueueStats
 from scheduler.states import JobState
+from scheduler_backends.memory.arguments import all_of, state_of
 from scheduler_backends.memory.chains import Chain
 from scheduler_backends.memory.queues import MemoryQueue
+from scheduler_backends.memory.store import Store
 
 # version, partition, priority, stamp, and the id of the last job answered
 _CURSOR = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d)\.(-?\d{1,18})\.(.+)")
 Place = tuple[int, int, int]
 
 
-def page_of(queue: MemoryQueue | None, state: JobState, cursor: str | None, limit: int) -> Page:
+class ReadMethods:
+    """The methods that only read."""
+
+    _store: Store
+
+    def get(self, queue: str, ids: Sequence[str]) -> Mapping[str, Job]:
+        """The stored jobs among *ids*, by id."""
+        name, asked = check_name("queue", queue, ConfigError), all_of("ids", ids, str)
+        with self._store.lock:
+            self._store.look()
+            rows = self._store.seen(name).jobs
+            return {job_id: rows[job_id].snapshot() for job_id in asked if job_id in rows}
+
+    def list(self, queue: str, state: JobState, *, cursor: str | None = None, limit: int = 100) -> Page:
+        """A page of the queue's jobs in *state*, by version, partition and priority, then as they came into it."""
+        name, wanted, most = check_name("queue", queue, ConfigError), state_of(state), check_limit(limit)
+        with self._store.lock:
+            self._store.look()
+            return _page_of(self._store.seen(name), wanted, cursor, most)
+
+    def stats(self, queues: Sequence[str] | None = None) -> Sequence[QueueStats]:
+        """Per queue and version, sorted by both; all counts are exact."""
+        names = None if queues is None else check_queues(queues)
+        with self._store.lock:
+            now = self._store.look()
+            asked = sorted(self._store.queues if names is None else names)
+            return [row for name in asked for row in self._store.seen(name).stats(now)]
+
+
+def _page_of(queue: MemoryQueue, state: JobState, cursor: str | None, limit: int) -> Page:
     """The jobs of *state* behind *cursor*: by version, partition and priority where those are kept apart."""
     place, stamp, job_id = _read(cursor)
-    if queue is None:
-        return Page(jobs=(), cursor=None)
     hint = queue.jobs.get(job_id)
     jobs: list[Job] = []
     last = ""

@@ -1,0 +1,173 @@
+"""What each call of the contract does, queue by queue and job by job. Under the store's lock, arguments checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from scheduler.jobs import NewJob
+from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, Promotion, Recovery
+from scheduler.states import MOVES, JobState
+from scheduler_backends.memory.groups import Group
+from scheduler_backends.memory.rows import Row
+from scheduler_backends.memory.store import Store
+
+
+def enqueue(store: Store, jobs: Iterable[NewJob], now: datetime) -> list[Enqueued]:
+    """One answer a job."""
+    answers = []
+    for new in jobs:
+        queue = store.queue(new.queue)
+        row = queue.jobs.get(new.id)
+        is_new = row is None or row.nonce == new.nonce
+        answers.append(Enqueued(job=(row or queue.store(new, now)).snapshot(), is_new=is_new))
+    return answers
+
+
+def promote(store: Store, names: Sequence[str], limit: int, now: datetime) -> Promotion:
+    """As many as are due, at most *limit*."""
+    queues = store.in_turn("promote", names)
+    moved = 0
+    for queue in queues:
+        more = queue.promote(now, limit - moved)
+        if more:
+            moved += more
+            store.had_turn("promote", queue)
+    return Promotion(moved=moved, next_due=_seconds_until((queue.next_due() for queue in queues), now))
+
+
+def lease(
+    store: Store, names: Sequence[str], *, token: str, worker_id: str, duration: float, limit: int, now: datetime
+) -> list[Lease]:
+    """What is held under *token* already, and more up to *limit*; each queue gets an equal share of the rest."""
+    queues = store.in_turn("lease", names)
+    leases: list[Lease] = []
+    for queue in queues:
+        group = queue.leases.held(token)
+        if group is not None:
+            queue.leases.extend(group, duration, now)
+            leases += _leases(group.rows.values(), group)
+    serving = [queue for queue in queues if queue.ready and not queue.paused]
+    while serving and len(leases) < limit:
+        share = max(1, (limit - len(leases)) // len(serving))
+        for queue in serving[: limit - len(leases)]:
+            group = queue.leases.held(token) or queue.leases.open(token, worker_id, duration, now)
+            leases += _leases(queue.lease(group, share), group)
+            store.had_turn("lease", queue)
+        serving = [queue for queue in serving if queue.ready]
+    return leases
+
+
+def _leases(rows: Iterable[Row], group: Group) -> list[Lease]:
+    return [Lease(job=row.snapshot(), token=group.token, expires_at=group.expires_at) for row in rows]
+
+
+def renew(store: Store, leases: Iterable[Lease], duration: float, now: datetime) -> list[Lease]:
+    """Whole lease calls at once; answers the refused."""
+    refused = []
+    renewed = set()
+    for asked in leases:
+        held = store.held(asked)
+        if held is None:
+            refused.append(asked)
+        elif held.group not in renewed:
+            renewed.add(held.group)
+            held.queue.leases.extend(held.group, duration, now)
+    return refused
+
+
+def complete(store: Store, completions: Iterable[Completion], now: datetime) -> list[Lease]:
+    """Answers the refused."""
+    refused = []
+    for completion in completions:
+        held = store.held(completion.lease)
+        if held is None:
+            refused.append(completion.lease)
+        else:
+            held.row.result = completion.result
+            held.queue.finish(held.row, JobState.SUCCEEDED, now)
+    return refused
+
+
+def retry(store: Store, failures: Iterable[Failure], now: datetime) -> list[Lease]:
+    """Answers the refused."""
+    refused = []
+    for failure in failures:
+        held = store.held(failure.lease)
+        if held is None:
+            refused.append(failure.lease)
+        else:
+            held.row.record(failure, now)
+            held.queue.retry(held.row, failure.delay, now)
+    return refused
+
+
+def bury(store: Store, failures: Iterable[Failure], now: datetime) -> list[Lease]:
+    """Answers the refused."""
+    refused = []
+    for failure in failures:
+        held = store.held(failure.lease)
+        if held is None:
+            refused.append(failure.lease)
+        else:
+            held.row.record(failure, now)
+            held.queue.finish(held.row, JobState.DEAD, now)
+    return refused
+
+
+def release(store: Store, leases: Sequence[Lease]) -> list[Lease]:
+    """First in line, among themselves in the order given; answers the refused."""
+    refused = []
+    for given in reversed(leases):
+        held = store.held(given)
+        if held is None:
+            refused.append(given)
+        else:
+            held.queue.release(held.row)
+    return refused[::-1]
+
+
+def recover(store: Store, names: Sequence[str], limit: int, now: datetime) -> Recovery:
+    """Whole lease calls, until *limit* jobs have moved."""
+    queues = store.in_turn("recover", names)
+    ready = dead = 0
+    for queue in queues:
+        while ready + dead < limit and (rows := queue.leases.expired(now)):
+            alive = sum(queue.recover(row, now) for row in rows)
+            ready, dead = ready + alive, dead + len(rows) - alive
+            store.had_turn("recover", queue)
+    return Recovery(ready=ready, dead=dead, next_expiry=_seconds_until((q.leases.next_expiry() for q in queues), now))
+
+
+def cancel_or_requeue(store: Store, verb: str, name: str, ids: Iterable[str], now: datetime) -> list[MoveAnswer]:
+    """One answer an id."""
+    sources, (target,) = MOVES[verb]
+    queue = store.seen(name)
+    answers = []
+    for job_id in ids:
+        row = queue.jobs.get(job_id)
+        moved = row is not None and row.state in sources
+        if row is not None and moved:
+            if target is JobState.READY:
+                queue.requeue(row, now)
+            else:
+                queue.finish(row, target, now)
+        state = target if moved else None if row is None else row.state
+        answers.append(MoveAnswer(id=job_id, moved=moved, state=state))
+    return answers
+
+
+def trim(store: Store, names: Sequence[str], limit: int, now: datetime) -> int:
+    """Answers how many went."""
+    gone = 0
+    for queue in store.in_turn("trim", names):
+        more = queue.trim(now, limit - gone)
+        if more:
+            gone += more
+            store.had_turn("trim", queue)
+    return gone
+
+
+def _seconds_until(moments: Iterable[datetime | None], now: datetime) -> float | None:
+    first = min((moment for moment in moments if moment is not None), default=None)
+    return None if first is None else max(0.0, (first - now).total_seconds())
