@@ -6,10 +6,12 @@ import faulthandler
 import math
 import os
 import signal
+import time
 from collections.abc import Callable
 from types import FrameType
 
 FORCED = 128  # + the signal's number: the exit status of a process that was ended at once
+SAME_SIGNAL = 0.3  # seconds: wrappers such as timeout(1) signal the process and its group, which is one wish
 _GRACEFUL = (signal.SIGTERM, signal.SIGINT)
 _NOTICE = b"Stopping: running jobs may finish. The same signal again ends the process at once.\n"
 
@@ -20,13 +22,15 @@ def install(request_stop: Callable[[float | None], None]) -> None:
 
     *request_stop* takes the seconds that the stop may last, None = the grace, and must be safe in a signal handler.
     """
-    asked = False
+    asked_at: float | None = None
 
     def stop(number: int, _frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
-            os._exit(FORCED + number)  # nothing that could wait for a lock: the person who signals is in a hurry
-        asked = True
+        nonlocal asked_at
+        if asked_at is not None:
+            if time.monotonic() - asked_at > SAME_SIGNAL:
+                os._exit(FORCED + number)  # nothing that could wait for a lock: the person who signals is in a hurry
+            return
+        asked_at = time.monotonic()
         _say(_NOTICE)
         request_stop(None)
 

@@ -17,6 +17,7 @@ from scheduler.cli.child import Child
 from scheduler.cli.exits import Exit
 from scheduler.cli.health_port import HealthPort
 from scheduler.cli.options import WorkerOptions
+from scheduler.cli.signals import SAME_SIGNAL
 from scheduler.cli.status import Status, write_health_file
 from scheduler.cli.watch import FileWatch
 
@@ -56,6 +57,7 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._signals: deque[int] = deque()
         self._stopping = False
+        self._stop_asked: float | None = None  # by TERM or INT
         self._kill_at: float | None = None
         self._worst = int(Exit.STOPPED)
         self._name = f"{socket.gethostname()[:100]}:{os.getpid()}"
@@ -161,11 +163,13 @@ class Supervisor:
 
     def _heed(self, number: int) -> None:
         if number in (signal.SIGTERM, signal.SIGINT):
-            if self._stopping and self._kill_at is not None:
-                self._kill()
-            else:
+            now = time.monotonic()
+            if self._stop_asked is None:
+                self._stop_asked = now
                 self._stop(signal.SIGTERM)
-                self._kill_at = time.monotonic() + (self._options.grace or _DEFAULT_GRACE) + _MARGIN
+                self._kill_at = now + (self._options.grace or _DEFAULT_GRACE) + _MARGIN
+            elif now - self._stop_asked > SAME_SIGNAL:
+                self._kill()
         elif number == signal.SIGUSR2:
             self._stop(number)  # without a time to kill at: they finish what they hold
         elif number == signal.SIGHUP and not self._stopping:
