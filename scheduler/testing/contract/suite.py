@@ -18,6 +18,7 @@ from scheduler.testing.contract.release import ReleaseContract
 from scheduler.testing.contract.renew import RenewContract
 from scheduler.testing.contract.requeue import RequeueContract
 from scheduler.testing.contract.retry import RetryContract
+from scheduler.testing.contract.sequences import SequencesContract
 from scheduler.testing.contract.stand import Stand
 from scheduler.testing.contract.stats import StatsContract
 
@@ -41,6 +42,7 @@ class BackendContract(  # one file each, in the order of a job's life
     PauseContract,
     PurgeContract,
     TrimContract,
+    SequencesContract,
     Stand,
 ):
     """Inherit from it as `Test…` and override the fixture `open_backend`."""

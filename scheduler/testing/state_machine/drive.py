@@ -1,0 +1,82 @@
+"""
+What all rules stand on: a backend and the model side by side, compared after each step.
+
+Time stands on a grid: it moves by halves of a second and leases last for odd quarters, so that no lease ends at the
+very moment at which it is looked at, and every moment survives a store that keeps milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TypeVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
+
+from scheduler.jobs import NewJob
+from scheduler.leases import Lease
+from scheduler.queues import Retention
+from scheduler.testing.rig import Rig
+from scheduler.testing.state_machine.agreement import check_agreement
+from scheduler.testing.state_machine.model import Model
+
+RETENTIONS = (
+    Retention(succeeded=20.0, cancelled=10.0, dead=30.0),
+    Retention(),
+    Retention(succeeded=5.0, cancelled=0.0, dead=0.0),
+)
+IDS = tuple("abcdefgh")
+"""A small pool, so that ids meet."""
+
+T = TypeVar("T")
+
+ids = st.sampled_from(IDS)
+queues = st.integers(0, 1)  # which of the two
+limits = st.sampled_from([1, 2, 3, 100])
+picks = st.lists(st.integers(0, 1_000), min_size=1, max_size=4)  # of what was given before, counted round and round
+
+
+class Drive(RuleBasedStateMachine):
+    """Two fresh queues of one backend, driven beside the model."""
+
+    def __init__(self, rig_for: Callable[[Retention], Rig]) -> None:
+        super().__init__()
+        self._rig_for = rig_for
+        self.given: list[Lease] = []  # every lease that was given out, stale ones included
+        self.asked: list[NewJob] = []
+
+    @initialize(retention=st.sampled_from(RETENTIONS))
+    def begin(self, retention: Retention) -> None:
+        """Take the retention's rig, and two queues that it has never seen."""
+        self.rig = self._rig_for(retention)
+        assert self.rig.clock is not None, "the model needs a clock that stands still"
+        self.clock = self.rig.clock
+        self.queues = [self.rig.new_queue(), self.rig.new_queue()]
+        versions = {row.queue: row.version for row in self.rig.backend.stats(self.queues)}
+        self.model = Model(retention, versions)
+
+    @invariant()
+    def agrees(self) -> None:
+        """Promote what is due, trim what has outlived its retention, and compare every read."""
+        self.rig.promote(*self.queues)
+        self.rig.trim(*self.queues)
+        self.model.promote(self.now)
+        self.model.trim(self.now)
+        check_agreement(self.rig, self.model, self.queues, IDS, self.now)
+
+    @property
+    def now(self) -> datetime:
+        """The store's moment."""
+        return self.clock.now()
+
+
+def pick(items: Sequence[T], places: Sequence[int]) -> list[T]:
+    """Those of *items* at *places*, none where there are none."""
+    return [items[place % len(items)] for place in places] if items else []
+
+
+def check_refused(answer: Sequence[Lease], expected: Sequence[Lease]) -> None:
+    """Each lease that is not held is refused as often as it was handed in."""
+    assert Counter(answer) == Counter(expected), "the leases that are not held are refused, and no others"

@@ -1,0 +1,76 @@
+"""Rules: jobs are leased, and leases renewed and recovered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+from scheduler.identity import new_token
+from scheduler.leases import Lease
+from scheduler.states import JobState
+from scheduler.testing.state_machine.agreement import check_lease_order
+from scheduler.testing.state_machine.drive import Drive, check_refused, limits, pick, picks
+
+_durations = st.sampled_from([0.25, 1.25, 7.25, 30.75])
+
+
+class Leasing(Drive):
+    """lease, renew, recover_expired."""
+
+    @rule(
+        places=st.sampled_from([(0,), (1,), (0, 1), (1, 0)]),
+        limit=limits,
+        duration=_durations,
+        owner=st.sampled_from(["first", "second"]),
+        again=st.booleans(),
+    )
+    def lease(self, places: Sequence[int], limit: int, duration: float, owner: str, *, again: bool) -> None:
+        """Once, and at times once more with the same token, as after a lost answer."""
+        names, token = [self.queues[place] for place in places], new_token()
+
+        def call() -> Sequence[Lease]:
+            return self.rig.backend.lease(names, token=token, worker_id=owner, duration=duration, limit=limit)
+
+        leasable = self.model.leasable(names)
+        leases = call()
+        assert bool(leases) == bool(leasable), "an empty answer means that nothing was leasable"
+        check_lease_order(leases, leasable)
+        answer = call() if again and leases else leases
+        assert set(leases) <= set(answer), "a repeat answers with all that is held"
+        assert len(answer) <= limit
+        assert all(lease.token == token for lease in answer)
+        more = [lease for lease in answer if lease not in set(leases)]
+        self.model.lease([*leases, *more], owner, self.now + timedelta(seconds=duration), self.now)
+        self.given.extend([*leases, *more])
+
+    @rule(places=picks, duration=_durations)
+    def renew(self, places: list[int], duration: float) -> None:
+        """All that is held of a lease call together, and stale leases among them."""
+        tokens = {lease.token for lease in pick(self.given, places)}
+        leases = [lease for lease in self.given if lease.token in tokens]
+        refused = self.model.renew(leases, self.now + timedelta(seconds=duration))
+        check_refused(self.rig.backend.renew(leases, duration).refused, refused)
+
+    @rule(limit=limits)
+    def recover(self, limit: int) -> None:
+        """One call, which finds some where some have expired, and says whether more have."""
+        rows = self.model.among(self.queues, JobState.LEASED)
+        expired = [row for row in rows if row.job.lease_expires_at and row.job.lease_expires_at < self.now]
+        recovery = self.rig.backend.recover_expired(self.queues, limit)
+        found = [row for row in expired if self.rig.state(row.job.id, queue=row.job.queue) is not JobState.LEASED]
+        reached = [self.model.recover(row, self.now) for row in found]
+        assert (recovery.ready, recovery.dead) == (reached.count(JobState.READY), reached.count(JobState.DEAD))
+        assert bool(found) == bool(expired)
+        self._check_next(recovery.next_expiry)
+
+    def _check_next(self, next_expiry: float | None) -> None:
+        ends = [row.job.lease_expires_at for row in self.model.among(self.queues, JobState.LEASED)]
+        left = [max(0.0, (end - self.now).total_seconds()) for end in ends if end]
+        if not left:
+            assert next_expiry is None
+        else:
+            assert next_expiry is not None
+            assert abs(next_expiry - min(left)) < 0.01

@@ -1,0 +1,229 @@
+"""
+The contract as a plain dict: what a store's answers are compared with, move by move.
+
+Where the contract leaves a choice (which of the ready jobs a lease takes, which job a limited purge deletes), the model
+checks that the store's choice is allowed and follows it. It knows no store and does no scheduling of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from scheduler.jobs import LEASE_EXPIRED, ErrorDetail, ErrorRecord, Job, NewJob
+from scheduler.leases import Enqueued, Failure, Lease, MoveAnswer
+from scheduler.limits import MAX_ERRORS
+from scheduler.queues import Retention
+from scheduler.states import MOVES, TERMINAL, JobState
+
+Key = tuple[str, str]  # queue and id
+
+_WAITING = frozenset({JobState.SCHEDULED, JobState.RETRY_WAIT})
+
+
+@dataclass(slots=True)
+class Row:
+    """A job as it should be, and what its readers do not see."""
+
+    job: Job
+    new: NewJob
+    token: str | None = None
+    ready_at: datetime | None = None  # None: released, so its place among its priority is the store's choice
+
+
+class Model:
+    """What a store that keeps the contract would hold."""
+
+    def __init__(self, retention: Retention, versions: Mapping[str, int]) -> None:
+        self.retention = retention
+        self.rows: dict[Key, Row] = {}
+        self.paused: set[str] = set()
+        self.versions = {queue: [version] for queue, version in versions.items()}  # ascending, the last one active
+
+    # What the calls do. `now` is the clock's moment of the call.
+
+    def enqueue(self, new: NewJob, answer: Enqueued, now: datetime) -> None:
+        """One answer of an enqueue."""
+        row = self.rows.get((new.queue, new.id))
+        if row is None:
+            assert answer.is_new, "a new job was called a duplicate"
+            job = _fresh(new, self.active(new.queue), answer.job.partition, now)
+            row = self.rows[new.queue, new.id] = Row(job=job, new=new)
+        else:
+            assert answer.is_new == (row.new.nonce == new.nonce), "is_new is true for a repeat of the same NewJob alone"
+        assert _settled(answer.job, now) == _settled(row.job, now), "the answer is not the stored job"
+
+    def promote(self, now: datetime) -> None:
+        """All that is due."""
+        for row in self.rows.values():
+            if row.job.state in _WAITING and _due(row.job) <= now:
+                self._move(row, JobState.READY, now)
+
+    def lease(self, leases: Sequence[Lease], owner: str, expires_at: datetime, now: datetime) -> None:
+        """The answer of one lease call."""
+        for lease in leases:
+            row = self.rows.get((lease.job.queue, lease.job.id))
+            assert row is not None, "a job was leased that is not stored"
+            assert row.job.state is JobState.READY, f"a job was leased that is {row.job.state}"
+            assert row.job.queue not in self.paused, "a job of a paused queue was leased"
+            self._move(row, JobState.LEASED, now)
+            row.job = replace(row.job, attempts=row.job.attempts + 1, lease_owner=owner, lease_expires_at=expires_at)
+            row.token = lease.token
+            assert lease.job == row.job, "the lease's job is not the stored one"
+            assert lease.expires_at == expires_at
+
+    def renew(self, leases: Iterable[Lease], expires_at: datetime) -> Sequence[Lease]:
+        """Answers the leases to be refused."""
+        refused = []
+        for lease in leases:
+            row = self.holder(lease)
+            if row is None:
+                refused.append(lease)
+            else:
+                row.job = replace(row.job, lease_expires_at=expires_at)
+        return refused
+
+    def complete(self, lease: Lease, result: bytes | None, now: datetime) -> bool:
+        """Answers whether it was the holder's."""
+        row = self.holder(lease)
+        if row is not None:
+            self._move(row, JobState.SUCCEEDED, now)
+            row.job = replace(row.job, result=result)
+        return row is not None
+
+    def fail(self, failure: Failure, state: JobState, now: datetime) -> bool:
+        """Retry and bury: answers whether it was the holder's."""
+        row = self.holder(failure.lease)
+        if row is None:
+            return False
+        if failure.error is not None:
+            _record(row, failure.error, now)
+        self._move(row, state, now)
+        due_at = now + timedelta(seconds=failure.delay) if state is JobState.RETRY_WAIT else None
+        row.job = replace(row.job, due_at=due_at, attempts=row.job.attempts - (not failure.counted))
+        return True
+
+    def release(self, lease: Lease, now: datetime) -> bool:
+        """Answers whether it was the holder's."""
+        row = self.holder(lease)
+        if row is not None:
+            self._move(row, JobState.READY, now)
+            row.ready_at = None
+            row.job = replace(row.job, attempts=row.job.attempts - 1)
+        return row is not None
+
+    def recover(self, row: Row, now: datetime) -> JobState:
+        """Answers where it goes."""
+        _record(row, LEASE_EXPIRED, now)
+        state = JobState.DEAD if row.job.attempts > row.job.max_retries else JobState.READY
+        self._move(row, state, now)
+        row.job = replace(row.job, crashes=row.job.crashes + 1)
+        return state
+
+    def ask(self, move: str, queue: str, id: str, now: datetime) -> MoveAnswer:
+        """Cancel and requeue: the answer to be given."""
+        row = self.rows.get((queue, id))
+        if row is None:
+            return MoveAnswer(id=id, moved=False, state=None)
+        if row.job.state not in MOVES[move].sources:
+            return MoveAnswer(id=id, moved=False, state=row.job.state)
+        (target,) = MOVES[move].targets
+        self._move(row, target, now)
+        if move == "requeue":
+            row.job = replace(row.job, attempts=0, crashes=0)
+        return MoveAnswer(id=id, moved=True, state=target)
+
+    def trim(self, now: datetime) -> None:
+        """All that has outlived its retention."""
+        for key, row in [*self.rows.items()]:
+            job = row.job
+            if job.finished_at and job.finished_at + timedelta(seconds=self.retention.seconds(job.state)) <= now:
+                del self.rows[key]
+
+    # What stands in it
+
+    def active(self, queue: str) -> int:
+        """The version that takes new jobs."""
+        return self.versions[queue][-1]
+
+    def holder(self, lease: Lease) -> Row | None:
+        """The row that *lease* holds, None where it holds none."""
+        row = self.rows.get((lease.job.queue, lease.job.id))
+        return row if row is not None and row.token == lease.token else None
+
+    def among(self, queues: Iterable[str], *states: JobState) -> Sequence[Row]:
+        """The rows of *queues* in *states*."""
+        names = set(queues)
+        return [row for row in self.rows.values() if row.job.queue in names and row.job.state in states]
+
+    def leasable(self, queues: Iterable[str]) -> Sequence[Row]:
+        """The ready jobs of those of *queues* that are not paused."""
+        return self.among(set(queues) - self.paused, JobState.READY)
+
+    def _move(self, row: Row, state: JobState, now: datetime) -> None:
+        row.job = replace(
+            row.job,
+            state=state,
+            due_at=None,
+            lease_owner=None,
+            lease_expires_at=None,
+            finished_at=now if state in TERMINAL else None,
+        )
+        row.token = None
+        row.ready_at = now if state is JobState.READY else None
+        if state in TERMINAL and not self.retention.seconds(state):
+            del self.rows[row.job.queue, row.job.id]
+
+
+def goes_before(first: Row, second: Row) -> bool:
+    """Whether *first* must be leased before *second*: only within one partition of one queue, and ties are free."""
+    if _place(first.job) != _place(second.job):
+        return False
+    if first.job.priority != second.job.priority:
+        return first.job.priority < second.job.priority
+    return first.ready_at is not None and second.ready_at is not None and first.ready_at < second.ready_at
+
+
+def _place(job: Job) -> tuple[str, int, int]:
+    return job.queue, job.queue_version, job.partition
+
+
+def _fresh(new: NewJob, version: int, partition: int, now: datetime) -> Job:
+    run_at = new.run_at_from(now)
+    waits = run_at > now
+    return Job(
+        id=new.id,
+        queue=new.queue,
+        type=new.type,
+        payload=new.payload,
+        state=JobState.SCHEDULED,
+        priority=new.priority,
+        run_at=run_at,
+        due_at=run_at if waits else now,
+        created_at=now,
+        max_retries=new.max_retries,
+        timeout=new.timeout,
+        retry_policy=new.retry_policy,
+        idempotency_key=new.idempotency_key,
+        metadata=dict(new.metadata),
+        queue_version=version,
+        partition=partition,  # the store's choice, which then stays
+    )
+
+
+def _settled(job: Job, now: datetime) -> Job:
+    """*job* as it stands once everything due is promoted: a job due now may be stored either way."""
+    if job.state in _WAITING and _due(job) <= now:
+        return replace(job, state=JobState.READY, due_at=None)
+    return job
+
+
+def _due(job: Job) -> datetime:
+    assert job.due_at is not None, f"a job that is {job.state} has no due_at"
+    return job.due_at
+
+
+def _record(row: Row, detail: ErrorDetail, now: datetime) -> None:
+    record = ErrorRecord.of(detail, attempt=row.job.attempts, at=now)
+    row.job = replace(row.job, errors=(*row.job.errors, record)[-MAX_ERRORS:])

@@ -1,0 +1,53 @@
+"""Rules: what an operator does."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+from scheduler.states import JobState
+from scheduler.testing.state_machine.drive import Drive, ids, limits, queues
+
+_PURGEABLE = sorted(set(JobState) - {JobState.LEASED})
+
+
+class Operating(Drive):
+    """cancel, requeue, purge, pause, resume, and a walk over a list."""
+
+    @rule(move=st.sampled_from(["cancel", "requeue"]), place=queues, wanted=st.lists(ids, max_size=4))
+    def ask(self, move: str, place: int, wanted: list[str]) -> None:
+        """Cancel or requeue ids of any state, absent ones and the same one twice included."""
+        queue = self.queues[place]
+        answers = (self.rig.backend.cancel if move == "cancel" else self.rig.backend.requeue)(queue, wanted)
+        assert list(answers) == [self.model.ask(move, queue, id, self.now) for id in wanted]
+
+    @rule(place=queues, state=st.sampled_from(_PURGEABLE), limit=limits)
+    def purge(self, place: int, state: JobState, limit: int) -> None:
+        """Which ones a limited call deletes is the store's choice."""
+        queue = self.queues[place]
+        rows = self.model.among([queue], state)
+        gone = self.rig.backend.purge(queue, state, limit)
+        kept = self.rig.backend.get(queue, [row.job.id for row in rows])
+        missing = [row.job.id for row in rows if row.job.id not in kept]
+        assert gone == len(missing) <= limit
+        assert bool(gone) == bool(rows)
+        for id in missing:
+            del self.model.rows[queue, id]
+
+    @rule(place=queues, pause=st.booleans())
+    def pause_or_resume(self, place: int, *, pause: bool) -> None:
+        """Paused twice is paused, and resumed twice is resumed."""
+        queue = self.queues[place]
+        if pause:
+            self.rig.backend.pause(queue)
+            self.model.paused.add(queue)
+        else:
+            self.rig.backend.resume(queue)
+            self.model.paused.discard(queue)
+
+    @rule(place=queues, state=st.sampled_from(JobState), limit=st.integers(1, 3))
+    def walk(self, place: int, state: JobState, limit: int) -> None:
+        """A walk over small pages finds each job once."""
+        queue = self.queues[place]
+        walked = sorted(job.id for job in self.rig.listed(state, queue=queue, limit=limit))
+        assert walked == sorted(row.job.id for row in self.model.among([queue], state))

@@ -1,0 +1,44 @@
+"""Rules: leases are settled, by those who hold them and by those who no longer do."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+from scheduler.jobs import ErrorDetail
+from scheduler.leases import Completion, Failure
+from scheduler.states import JobState
+from scheduler.testing.state_machine.drive import Drive, check_refused, pick, picks
+
+
+class Settling(Drive):
+    """complete, retry, bury, release; each draws held and stale leases, and the same one twice."""
+
+    @rule(places=picks, result=st.none() | st.binary(max_size=3))
+    def complete(self, places: list[int], result: bytes | None) -> None:
+        """With and without a result."""
+        leases = pick(self.given, places)
+        refused = self.rig.backend.complete([Completion(lease=lease, result=result) for lease in leases])
+        check_refused(refused, [lease for lease in leases if not self.model.complete(lease, result, self.now)])
+
+    @rule(
+        places=picks,
+        delay=st.sampled_from([0.0, 0.5, 10.0]),
+        error=st.sampled_from([None, ErrorDetail(kind="Oops", message="why")]),
+        counted=st.booleans(),
+        bury=st.booleans(),
+    )
+    def fail(self, places: list[int], delay: float, error: ErrorDetail | None, *, counted: bool, bury: bool) -> None:
+        """Retry or bury."""
+        leases = pick(self.given, places)
+        failures = [Failure(lease=lease, delay=delay, error=error, counted=counted) for lease in leases]
+        refused = self.rig.backend.bury(failures) if bury else self.rig.backend.retry(failures)
+        state = JobState.DEAD if bury else JobState.RETRY_WAIT
+        check_refused(refused, [each.lease for each in failures if not self.model.fail(each, state, self.now)])
+
+    @rule(places=picks)
+    def release(self, places: list[int]) -> None:
+        """As if it had not been leased."""
+        leases = pick(self.given, places)
+        refused = self.rig.backend.release(leases)
+        check_refused(refused, [lease for lease in leases if not self.model.release(lease, self.now)])
