@@ -141,23 +141,29 @@ class Supervisor:
         if child.pipe in self._selector.get_map():
             self._selector.unregister(child.pipe)
         child.close()
-        lived = time.monotonic() - child.started
         if status == Exit.STOPPED:
             slot.finished = self._options.burst
-            slot.start_at = 0.0
-            return
-        if status in (Exit.USAGE, Exit.STORE) and not self._stopping:
-            # Every replacement would end the same way.
+            # A child that has reached its goal at once, such as a small --max-memory, must not be started in a spin.
+            slot.start_at = child.started + _FIRST_BACK_OFF
+        elif self._stopping:
+            self._worst = max(self._worst, _positive(status))
+        else:
+            self._mourn(slot, child, status)
+
+    def _mourn(self, slot: Slot, child: Child, status: int) -> None:
+        """A child has died unasked: replace it, or stop all where every replacement would end the same way."""
+        if status in (Exit.USAGE, Exit.STORE):
             _log.error("Worker %s cannot run (exit status %d): stopping all", child.worker_id, status)
+            self._worst = status
             self._stop(signal.SIGTERM)
-        self._worst = max(self._worst, status if status > 0 else Exit.CRASHED)
+            return
+        now = time.monotonic()
+        healthy = now - child.started > _HEALTHY_AFTER
+        slot.back_off = 0.0 if healthy else min(_LONGEST_BACK_OFF, slot.back_off * 2 or _FIRST_BACK_OFF)
+        slot.start_at = now + slot.back_off
         slot.predecessor = child.worker_id
-        slot.back_off = 0.0 if lived > _HEALTHY_AFTER else min(_LONGEST_BACK_OFF, slot.back_off * 2 or _FIRST_BACK_OFF)
-        slot.start_at = time.monotonic() + slot.back_off
-        if not self._stopping:
-            how = f"killed by signal {-status}" if status < 0 else f"exit status {status}"
-            held = f", {child.status.held} jobs held" if child.status is not None else ""
-            _log.error("Worker %s died (%s%s); replaced in %.1f s", child.worker_id, how, held, slot.back_off)
+        how = f"killed by signal {-status}" if status < 0 else f"exit status {status}"
+        _log.error("Worker %s died (%s); replaced in %.1f s", child.worker_id, how, slot.back_off)
 
     # ---- signals
 
@@ -212,3 +218,7 @@ class Supervisor:
         systemd.notify("WATCHDOG=1", f"STATUS={status.held} jobs held, {status.stuck} threads stuck")
         if self._options.health_file is not None:
             write_health_file(self._options.health_file, status)
+
+
+def _positive(status: int) -> int:
+    return status if status >= 0 else int(Exit.CRASHED)
