@@ -54,13 +54,15 @@ def test_the_metadata_is_valid_and_the_core_depends_on_nothing(built):
 def test_entry_points_arrive_as_written(built):
     """A URL's scheme finds its backend through the wheel's entry points, so none may be lost."""
     project = tomllib.loads((built.sources / "pyproject.toml").read_text())["project"]
+    groups = {**project["entry-points"], "console_scripts": project.get("scripts", {})}
     with zipfile.ZipFile(built.wheel) as archive:
-        [name] = [name for name in archive.namelist() if name.endswith("/entry_points.txt")]
-        lines = archive.read(name).decode().splitlines()
-    for group, points in project["entry-points"].items():
-        assert f"[{group}]" in lines
-        for scheme, target in points.items():
-            assert f"{scheme} = {target}" in lines
+        [listed] = [name for name in archive.namelist() if name.endswith("/entry_points.txt")]
+        lines = archive.read(listed).decode().splitlines()
+    assert "scheduler.backends" in groups
+    for group, points in groups.items():
+        assert not points or f"[{group}]" in lines
+        for name, target in points.items():
+            assert f"{name} = {target}" in lines
 
 
 def test_the_sdist_holds_what_is_needed_to_test_and_document(built):
