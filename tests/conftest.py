@@ -15,7 +15,7 @@ from hypothesis import settings
 # For `examples` and `benchmarks`. Last, so that the packages under test are the installed ones, not the checkout's.
 sys.path.append(str(Path(__file__).parents[1]))
 
-pytest_plugins = ["servers.fixtures"]
+pytest_plugins = ["pytester", "servers.fixtures"]
 
 settings.register_profile("dev", max_examples=25, stateful_step_count=20, deadline=None)
 settings.register_profile("ci", settings.get_profile("ci"), max_examples=100, stateful_step_count=50)

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from servers.users import reachable, unprivileged
 
+_DEBIAN_POSTGRES = Path("/usr/lib/postgresql")
+
 
 class Program(NamedTuple):
     """A server program (Redis) or the folder of its programs (PostgreSQL), and what it says it is."""
@@ -42,10 +44,16 @@ def wheel_postgres() -> Program | str:
     return _postgres(reachable(folder / "pginstall", folder / "pginstall" / "bin", unprivileged()))
 
 
-def debian_postgres() -> list[Program | str]:
-    """Each PostgreSQL below /usr/lib/postgresql, newest first, or why there is none."""
-    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: -float(folder.parent.name))
-    return [_postgres(folder) for folder in folders] or ["there is no /usr/lib/postgresql/*/bin"]
+def debian_postgres_versions() -> list[str]:
+    """The versions below /usr/lib/postgresql, newest first."""
+    versions = [folder.name for folder in _DEBIAN_POSTGRES.glob("*") if folder.name.isdecimal()]
+    return sorted(versions, key=int, reverse=True)
+
+
+def debian_postgres(version: str) -> Program | str:
+    """That PostgreSQL of Debian, or why there is none."""
+    folder = _DEBIAN_POSTGRES / version / "bin"
+    return _postgres(folder) if folder.is_dir() else f"there is no {folder}"
 
 
 def pgbouncer() -> Program | str:

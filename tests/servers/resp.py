@@ -14,11 +14,11 @@ class CommandError(Exception):
     """The server answered with an error."""
 
 
-def command(port: int, *words: str | bytes | int, timeout: float = 5.0) -> Reply:
+def command(port: int, *words: str | bytes | int, host: str = HOST, timeout: float = 5.0) -> Reply:
     """Send one command and answer its reply. OSError when the server is away, `CommandError` when it says no."""
     parts = [word if isinstance(word, bytes) else str(word).encode() for word in words]
     request = b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts)
-    with socket.create_connection((HOST, port), timeout) as connection, connection.makefile("rb") as stream:
+    with socket.create_connection((host, port), timeout) as connection, connection.makefile("rb") as stream:
         connection.sendall(request)
         return _read(stream)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol, Self
 
 from servers import processes
-from servers.ports import Port
+from servers.ports import HOST, Port
 from servers.users import User, scratch_directory
 
 _LAUNCH = Path(__file__).with_name("launch.py")
@@ -76,6 +76,8 @@ class LocalServer(ABC):
     def __init__(self, user: User | None = None) -> None:
         self._user = user
         self._port = Port()
+        self.host = HOST
+        self.port = self._port.number  # the same for its whole life
         self._process: subprocess.Popen[bytes] | None = None
         self._frozen: list[int] = []
         self.directory = scratch_directory(self.name, user)
@@ -93,11 +95,6 @@ class LocalServer(ABC):
     @abstractmethod
     def _answers(self) -> bool:
         """Whether it answers a request now. Called every few milliseconds during a start."""
-
-    @property
-    def port(self) -> int:
-        """The TCP port, the same for its whole life."""
-        return self._port.number
 
     @property
     def pid(self) -> int:

@@ -1,0 +1,211 @@
+"""
+Servers in containers, by testcontainers: where a Docker engine answers and has, or can pull, the image.
+
+The drivers' imports stand inside: they cost two seconds, and most machines have no engine.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from servers import databases, resp
+from servers.ports import Port
+from servers.redis_server import Persistence, RedisCommands
+
+if TYPE_CHECKING:
+    from docker.models.containers import Container  # type: ignore[import-untyped]  # docker has no types
+    from testcontainers.core.container import DockerContainer
+
+# Versions that the wheels and Debian do not bring.
+REDIS_IMAGE = os.environ.get("SCHEDULER_TEST_REDIS_IMAGE", "redis:8-alpine")
+POSTGRES_IMAGE = os.environ.get("SCHEDULER_TEST_POSTGRES_IMAGE", "postgres:17-alpine")
+
+
+def has_engine() -> bool:
+    """Whether a Docker engine is worth asking."""
+    return bool(os.environ.get("DOCKER_HOST")) or Path("/var/run/docker.sock").exists()
+
+
+@cache
+def why_not(image: str) -> str | None:
+    """Why no container of *image* can be had, None = it can."""
+    if not has_engine():
+        return "there is no Docker engine"
+    try:
+        import docker  # type: ignore[import-untyped]  # noqa: PLC0415 - slow; docker has no types
+        from docker.errors import DockerException  # type: ignore[import-untyped]  # noqa: PLC0415
+        from testcontainers.core.config import testcontainers_config as settings  # noqa: PLC0415
+    except ImportError as error:
+        return f"{error.name} is not installed"
+    # The reaper is a container too; without it, killed tests would leave theirs behind.
+    images = [image] if settings.ryuk_disabled else [settings.ryuk_image, image]
+    try:
+        engine = docker.from_env()
+    except DockerException as error:
+        return f"no Docker engine answers: {error}"
+    try:
+        engine.ping()
+        for needed in images:
+            if not engine.images.list(name=needed):
+                engine.images.pull(needed)
+    except DockerException as error:
+        return f"the Docker engine cannot have {' and '.join(images)}: {error}"
+    finally:
+        engine.close()
+    return None
+
+
+class ContainerServer(ABC):
+    """A `Server` in a container, at a fixed port of the engine's host."""
+
+    start_timeout = 60.0  # seconds
+
+    def __init__(self, container: DockerContainer, inner_port: int) -> None:
+        self._port = Port()
+        self.port = self._port.number
+        self._container = container.with_bind_ports(inner_port, self.port)
+        self._is_made = False
+        self.is_running = False
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """Where clients find it."""
+
+    @abstractmethod
+    def _answers(self) -> bool:
+        """Whether it answers a request now."""
+
+    @property
+    def host(self) -> str:
+        """The engine's host."""
+        return self._container.get_container_host_ip()
+
+    def start(self) -> None:
+        """Start it, or start it again; returns when it answers."""
+        if self._is_made:
+            self._inner.start()
+        else:
+            self._port.release()  # the engine may bind it in a way that our reservation would forbid
+            self._is_made = True
+            self._container.start()
+        self.is_running = True
+        end = time.monotonic() + self.start_timeout
+        while not self._answers():
+            if time.monotonic() > end:
+                raise RuntimeError(f"no answer in {self.start_timeout:g} s:\n{self._container.get_logs()}")
+            time.sleep(0.02)
+
+    @property
+    def _inner(self) -> Container:
+        return self._container.get_wrapped_container()
+
+    def stop(self) -> None:
+        """Shut it down in order. Harmless when it is down."""
+        if self.is_running:
+            self.thaw()
+            self._inner.stop(timeout=30)
+            self.is_running = False
+
+    def kill(self) -> None:
+        """SIGKILL all its processes. Harmless when it is down."""
+        if self.is_running:
+            self.thaw()
+            self._inner.kill("SIGKILL")
+            self._inner.wait()
+            self.is_running = False
+
+    def restart(self) -> None:
+        """Stop and start."""
+        self.stop()
+        self.start()
+
+    def freeze(self) -> None:
+        """Stop all its processes where they stand."""
+        self._inner.pause()
+
+    def thaw(self) -> None:
+        """Let them go on. Harmless when nothing is frozen."""
+        self._inner.reload()
+        if self._inner.status == "paused":
+            self._inner.unpause()
+
+    def close(self) -> None:
+        """Remove it and its data. May be called twice."""
+        if self._is_made:
+            self._container.stop()
+        self._is_made = self.is_running = False
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class RedisContainer(RedisCommands, ContainerServer):
+    """A Redis in a container, with the options of `RedisServer`."""
+
+    def __init__(self, *, persistence: Persistence = "everysec", config: Mapping[str, str] | None = None) -> None:
+        from testcontainers.community.redis import RedisContainer as Redis  # noqa: PLC0415 - slow
+
+        settings = {
+            "save": '""',
+            "appendonly": "no" if persistence == "none" else "yes",
+            "appendfsync": "everysec" if persistence == "none" else persistence,
+            "databases": "64",
+            "protected-mode": "no",
+            **(config or {}),
+        }
+        words = [word for name, value in settings.items() for word in (f"--{name}", *shlex.split(value))]
+        super().__init__(Redis(REDIS_IMAGE).with_command(["redis-server", *words]), 6379)
+
+    @property
+    def url(self) -> str:
+        """`redis://…`, database 0."""
+        return f"redis://{self.host}:{self.port}/0"
+
+    def _answers(self) -> bool:
+        try:
+            return self.command("PING") == b"PONG"
+        except (OSError, resp.CommandError):
+            return False
+
+
+class PostgresContainer(ContainerServer):
+    """A PostgreSQL in a container, with the options of `PostgresServer`."""
+
+    def __init__(self, *, fsync: bool = False, config: Mapping[str, str] | None = None) -> None:
+        from testcontainers.community.postgres import PostgresContainer as Postgres  # noqa: PLC0415 - slow
+
+        switch = "on" if fsync else "off"
+        settings = {"fsync": switch, "full_page_writes": switch, "max_connections": "200", **(config or {})}
+        words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        container = Postgres(POSTGRES_IMAGE, username="postgres", password="postgres", dbname="postgres", driver=None)  # noqa: S106 - a throw-away server's
+        super().__init__(container.with_command(["postgres", *words]), 5432)
+
+    @property
+    def url(self) -> str:
+        """`postgresql://…`, database postgres."""
+        return f"postgresql://postgres:postgres@{self.host}:{self.port}/postgres"
+
+    def crash(self) -> None:
+        """What `pg_ctl stop -m immediate` does."""
+        self._inner.kill("SIGQUIT")
+        self._inner.wait()
+        self.is_running = False
+
+    def _answers(self) -> bool:
+        return databases.answers(self.url)
