@@ -22,7 +22,7 @@ def backend_from_url(url: str) -> Backend:
     package offers, for a driver that is not installed (it names the extra to install), and for options that the backend
     does not know.
     """
-    scheme = _scheme_of(url)
+    scheme, rest = _split(url)
     offers = {entry.value: entry for entry in entry_points(group=GROUP, name=scheme)}
     if not offers:
         known = ", ".join(sorted(entry_points(group=GROUP).names)) or "none"
@@ -30,16 +30,16 @@ def backend_from_url(url: str) -> Backend:
     if len(offers) > 1:  # whichever came first on the path would win
         raise ConfigError("url", f"several installed backends claim {scheme}://: {', '.join(sorted(offers))}")
     (entry,) = offers.values()
-    return _load(entry).from_url(url if "://" in url else f"{url}://")
+    return _load(entry).from_url(f"{scheme}://{rest}")
 
 
-def _scheme_of(url: object) -> str:
+def _split(url: object) -> tuple[str, str]:
     if not isinstance(url, str):
         raise ConfigError("url", f"must be text, not {type(url).__name__}")
-    scheme = url.partition("://")[0].lower()
-    if not _SCHEME.fullmatch(scheme):  # not shown: it may hold a password
+    scheme, _, rest = url.partition("://")
+    if not _SCHEME.fullmatch(scheme.lower()):  # not shown: it may hold a password
         raise ConfigError("url", "must begin with a scheme, such as memory:// or redis://")
-    return scheme
+    return scheme.lower(), rest
 
 
 def _load(entry: EntryPoint) -> type[Backend]:

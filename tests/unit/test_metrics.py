@@ -1,0 +1,164 @@
+"""Observers: they may count and they may fail, and change nothing for a job."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+
+import pytest
+
+from scheduler.jobs import Job, Priority
+from scheduler.leases import Recovery
+from scheduler.metrics import HOOKS, CountingMetrics, Metrics, NopMetrics, guarded
+from scheduler.states import JobState
+
+LOGGER = logging.getLogger("observed")
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+JOB = Job(
+    id="1",
+    queue="mail",
+    type="send",
+    payload=b"",
+    state=JobState.READY,
+    priority=Priority.NORMAL,
+    run_at=NOW,
+    created_at=NOW,
+    max_retries=3,
+    timeout=30.0,
+)
+
+CALLS: dict[str, Sequence[object]] = {
+    "enqueued": (JOB, True),
+    "promoted": (2,),
+    "leased": (3,),
+    "started": (JOB,),
+    "finished": (JOB, "complete", 0.5),
+    "settled": ("complete", 4),
+    "lost": ("renew", 5),
+    "renewed": (6,),
+    "recovered": (Recovery(ready=1, dead=2, next_expiry=None),),
+    "stuck": (7,),
+    "call_failed": ("lease", OSError()),
+}
+COUNTED = {
+    "enqueued": 1,
+    "promoted": 2,
+    "leased": 3,
+    "started": 1,
+    "finished.complete": 1,
+    "settled.complete": 4,
+    "lost.renew": 5,
+    "renewed": 6,
+    "recovered.ready": 1,
+    "recovered.dead": 2,
+    "stuck": 7,
+    "call_failed.lease": 1,
+}
+
+
+def call_every_hook(metrics: Metrics) -> None:
+    for name, arguments in CALLS.items():
+        getattr(metrics, name)(*arguments)
+
+
+def everything_raises(error: Callable[[], BaseException]) -> Metrics:
+    def hook(self: Metrics, *arguments: object) -> None:
+        raise error()
+
+    return type("Failing", (Metrics,), dict.fromkeys(HOOKS, hook))()  # type: ignore[no-any-return]  # made on the spot
+
+
+class HomeMade(BaseException):
+    pass
+
+
+def test_the_calls_above_are_all_hooks() -> None:
+    assert set(CALLS) == set(HOOKS)
+    for name, arguments in CALLS.items():
+        inspect.signature(getattr(Metrics(), name)).bind(*arguments)
+
+
+@pytest.mark.parametrize("metrics", [Metrics(), NopMetrics()])
+def test_hooks_do_nothing_unless_overridden(metrics: Metrics) -> None:
+    call_every_hook(metrics)
+    assert guarded(metrics, LOGGER) is metrics  # and are not even guarded
+
+
+def test_counting_counts_each_hook() -> None:
+    metrics = CountingMetrics()
+    call_every_hook(metrics)
+    assert metrics.counts == COUNTED
+
+
+def test_a_job_found_there_already_is_counted_apart() -> None:
+    metrics = CountingMetrics()
+    metrics.enqueued(JOB, False)
+    assert metrics.counts == {"enqueued.existing": 1}
+
+
+def test_stuck_is_the_present_number() -> None:
+    metrics = CountingMetrics()
+    for threads in (3, 1):
+        metrics.stuck(threads)
+    assert metrics.counts["stuck"] == 1
+
+
+def test_the_counts_read_are_a_copy() -> None:
+    metrics = CountingMetrics()
+    metrics.counts["leased"] = 9
+    assert metrics.counts["leased"] == 0
+
+
+def test_no_count_is_lost_between_threads() -> None:
+    metrics = CountingMetrics()
+
+    def count() -> None:
+        for _ in range(2_000):
+            metrics.leased(1)
+
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(8):
+            pool.submit(count)
+    assert metrics.counts["leased"] == 16_000
+
+
+def test_a_guard_passes_every_hook_on() -> None:
+    metrics = CountingMetrics()
+    call_every_hook(guarded(metrics, LOGGER))
+    assert metrics.counts == COUNTED
+
+
+def test_a_subclass_that_does_nothing_new_is_guarded_too() -> None:
+    """Only the two classes of the library are known to be harmless."""
+
+    class Mine(NopMetrics):
+        pass
+
+    assert type(guarded(Mine(), LOGGER)) is Metrics
+
+
+@pytest.mark.parametrize("error", [ValueError, RecursionError, SystemExit, GeneratorExit, HomeMade])
+def test_whatever_a_hook_raises_is_logged_once_and_dropped(
+    error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    metrics = guarded(everything_raises(error), LOGGER)
+    for _ in range(3):
+        call_every_hook(metrics)
+    assert len(caplog.records) == len(HOOKS)
+    assert all(record.exc_info and record.exc_info[0] is error for record in caplog.records)
+    for name in HOOKS:
+        assert sum(f"hook {name} failed" in message for message in caplog.messages) == 1
+
+
+def test_a_ctrl_c_on_the_main_thread_passes() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        guarded(everything_raises(KeyboardInterrupt), LOGGER).leased(1)
+
+
+def test_no_ctrl_c_arrives_on_another_thread(caplog: pytest.LogCaptureFixture) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(guarded(everything_raises(KeyboardInterrupt), LOGGER).leased, 1).result(timeout=30)
+    assert len(caplog.records) == 1
