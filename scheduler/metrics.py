@@ -111,9 +111,10 @@ class CountingMetrics(Metrics):
 
 
 class MetricsGroup(Metrics):
-    """Several metrics told of the same things, in order."""
+    """Several metrics told of the same things, in order. Behind a guard, one that fails silences no other."""
 
     def __init__(self, *members: Metrics) -> None:
+        self.members = members
         for name in HOOKS:
             setattr(self, name, _each([getattr(member, name) for member in members]))
 
@@ -133,6 +134,8 @@ def guarded(metrics: Metrics, logger: logging.Logger | logging.LoggerAdapter[log
     """*metrics* behind a guard: a hook that raises, whatever the class, is logged (once a hook) and dropped."""
     if type(metrics) in (Metrics, NopMetrics):
         return metrics  # nothing to guard, and the hot path stays short
+    if isinstance(metrics, MetricsGroup):
+        return MetricsGroup(*(guarded(member, logger) for member in metrics.members))
     guard = Metrics()
     for name in HOOKS:
         setattr(guard, name, _guarded_hook(getattr(metrics, name), name, logger))

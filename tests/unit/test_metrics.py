@@ -12,7 +12,7 @@ import pytest
 
 from scheduler.jobs import Job, Priority
 from scheduler.leases import Recovery
-from scheduler.metrics import HOOKS, CountingMetrics, Metrics, NopMetrics, guarded
+from scheduler.metrics import HOOKS, CountingMetrics, Metrics, MetricsGroup, NopMetrics, guarded
 from scheduler.states import JobState
 
 LOGGER = logging.getLogger("observed")
@@ -162,3 +162,21 @@ def test_no_ctrl_c_arrives_on_another_thread(caplog: pytest.LogCaptureFixture) -
     with ThreadPoolExecutor(1) as pool:
         pool.submit(guarded(everything_raises(KeyboardInterrupt), LOGGER).leased, 1).result(timeout=30)
     assert len(caplog.records) == 1
+
+
+def test_a_group_is_told_in_order() -> None:
+    first, second = CountingMetrics(), CountingMetrics()
+    call_every_hook(MetricsGroup(first, NopMetrics(), second))
+    assert first.counts == second.counts == COUNTED
+    call_every_hook(MetricsGroup())  # of nobody: nothing happens
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_one_of_a_group_may_fail_without_silencing_the_others(order: int, caplog: pytest.LogCaptureFixture) -> None:
+    counting = CountingMetrics()
+    members = [everything_raises(HomeMade), MetricsGroup(counting)][::order]
+    metrics = guarded(MetricsGroup(*members), LOGGER)
+    for _ in range(2):
+        call_every_hook(metrics)
+    assert counting.counts == {**{name: count * 2 for name, count in COUNTED.items()}, "stuck": 7}
+    assert len(caplog.records) == len(HOOKS)
