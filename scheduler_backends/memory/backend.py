@@ -43,6 +43,7 @@ class MemoryBackend(ReadMethods, TopologyMethods, Backend):
         retention: Retention = _RETENTION,
         clock: Clock | None = None,
     ) -> None:
+        self.retention = retention
         self._store = Store(
             version=check_count("active_version", active_version, at_least=1),
             partitions=check_count("partitions", partitions, at_least=1, at_most=MAX_PARTITIONS),
