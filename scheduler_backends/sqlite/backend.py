@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import sqlite3
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 from urllib.parse import unquote
@@ -14,10 +13,11 @@ from scheduler.clock import Clock, SystemClock
 from scheduler.errors import ConfigError
 from scheduler.jobs import Job, NewJob
 from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, Promotion, Recovery, Renewal
-from scheduler.limits import check_number
+from scheduler.limits import check_number, check_queues
 from scheduler.queues import Page, QueueStats, Retention
 from scheduler.states import JobState
 from scheduler.urls import RETENTION_OPTIONS, Parser, boolean, retention_from, split_options
+from scheduler_backends.sql.connections import Execute
 from scheduler_backends.sql.rows import to_micros
 from scheduler_backends.sql.versions import check_identifier, check_version
 from scheduler_backends.sqlite import schema
@@ -29,6 +29,7 @@ from scheduler_backends.sqlite.settling import Settling
 from scheduler_backends.sqlite.statements import statements
 from scheduler_backends.sqlite.store import Store
 from scheduler_backends.sqlite.storing import Storing
+from scheduler_backends.sqlite.wakeups import Bells, SqliteWaiter
 
 _OPTIONS: Mapping[str, Parser] = {
     **RETENTION_OPTIONS,
@@ -76,14 +77,16 @@ class SqliteBackend(Backend):
             synchronous=synchronous,
             timeout=check_number("timeout", timeout, at_least=0.001, at_most=3_600.0),
             is_prepared=self._is_current,
-            prepare=lambda connection: schema.migrate(connection, self._prefix),
+            prepare=lambda execute: schema.migrate(execute, self._prefix),
         )
+        texts = statements(self._prefix)
+        self._bells = Bells(self._file, texts.find)
         store = Store(
             file=self._file,
-            statements=statements(self._prefix),
+            statements=texts,
             retention=self.retention,
             now=self._now,
-            ring=self._ring,
+            bells=self._bells,
         )
         self._storing, self._leasing, self._settling = Storing(store), Leasing(store), Settling(store)
         self._curating, self._reads = Curating(store), Reads(store)
@@ -159,21 +162,27 @@ class SqliteBackend(Backend):
             connection.execute("SELECT 1").fetchone()
 
     def close(self) -> None:
+        self._bells.close()
         self._file.close()
+
+    def waiter(self, queues: Sequence[str]) -> SqliteWaiter:
+        """See `Wakeups`."""
+        return self._bells.waiter(check_queues(queues))
+
+    def enqueue_with(self, connection: object, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
+        """See `TransactionalEnqueue`: sqlite3, SQLAlchemy and Django connections to the same file, and Sessions."""
+        return self._storing.enqueue_with(connection, jobs)
 
     def migrate(self) -> int:
         """Bring the tables up to date, and answer how many steps that took: 0 = they were. Harmless at any time."""
         with self._file.writing() as connection:
-            return schema.migrate(connection, self._prefix)
+            return schema.migrate(connection.execute, self._prefix)
 
     def _now(self) -> int:
         return to_micros((self.clock or self._system).now())
 
-    def _ring(self, queues: Collection[str]) -> None:
-        pass
-
-    def _is_current(self, connection: sqlite3.Connection) -> bool:
-        present = schema.version_of(connection, self._prefix)
+    def _is_current(self, execute: Execute) -> bool:
+        present = schema.version_of(execute, self._prefix)
         check_version(present, len(schema.STEPS), may_migrate=self._may_migrate)
         return present == len(schema.STEPS)
 

@@ -35,7 +35,7 @@ class Curating:
         statements = self._store.statements
         answers = self._move("requeue", queue, ids, lambda c, row, now: c.execute(statements.requeue, (now, row)))
         if any(answer.moved for answer in answers):
-            self._store.ring({queue})
+            self._store.bells.ring({queue})
         return answers
 
     def purge(self, queue: str, state: JobState, limit: int) -> int:
@@ -81,7 +81,7 @@ class Curating:
     def resume(self, queue: str) -> None:
         """See `Backend.resume`."""
         self._set_paused(check_queue(queue), paused=False)
-        self._store.ring({queue})
+        self._store.bells.ring({queue})
 
     def _set_paused(self, queue: str, *, paused: bool) -> None:
         with self._store.file.writing() as connection:

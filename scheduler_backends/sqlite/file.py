@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import Final, Literal
 
 from scheduler.errors import BackendClosed, BackendError, BackendUnavailable, NotSupported
+from scheduler_backends.sql.connections import Execute
 from scheduler_backends.sqlite.errors import translated
 from scheduler_backends.sqlite.gate import Gate
 
@@ -40,8 +41,8 @@ class File:
         *,
         synchronous: Synchronous,
         timeout: float,
-        is_prepared: Callable[[sqlite3.Connection], bool],
-        prepare: Callable[[sqlite3.Connection], object],
+        is_prepared: Callable[[Execute], bool],
+        prepare: Callable[[Execute], object],
     ) -> None:
         if sqlite3.sqlite_version_info < _OLDEST:
             needed = ".".join(map(str, _OLDEST))
@@ -65,26 +66,44 @@ class File:
         self._gate: Gate | None = None
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self, *, single: bool = False) -> Iterator[sqlite3.Connection]:
         """
         One write transaction: committed at the end of the block, rolled back when it raises.
 
-        Raises `BackendUnavailable` when another process holds the file for longer than the timeout.
+        single: the block runs one statement, which is a transaction by itself. Raises `BackendUnavailable` when another
+        process, or another thread of this one, is writing for longer than the timeout.
         """
-        self._check_open()
-        with self._write_locked():
-            connection = self._open_writer()
-            with self._transaction(connection):
+        if not self._write_lock.acquire(timeout=self._timeout):
+            raise self._busy("another thread of this process")
+        try:
+            gate = self._enter()
+            try:
+                connection = self._writer or self._open_writer()
+                if not single:
+                    connection.execute("BEGIN IMMEDIATE")
                 yield connection
+                if not single:
+                    connection.execute("COMMIT")
+            except BaseException:
+                writer = self._writer
+                if writer is not None and writer.in_transaction:  # a full disk, say, rolls back by itself
+                    writer.execute("ROLLBACK")
+                raise
+            finally:
+                gate.leave()
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+        finally:
+            self._write_lock.release()
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """The reading connection. Each statement sees the last commit."""
-        self._check_open()
-        if self._writer is None:
-            self._open_first()
+        if self._writer is None:  # the first to open the file sees to its schema
+            with self.writing():
+                pass
         if not self._read_lock.acquire(timeout=self._timeout):
-            raise BackendUnavailable(f"{self.path}: another thread of this process reads for too long")
+            raise self._busy("another thread of this process")
         try:
             self._check_open()
             if self._reader is None:
@@ -109,6 +128,16 @@ class File:
             raise
         return connection
 
+    @property
+    def is_open(self) -> bool:
+        """Whether this process has opened the file, and so seen to its schema."""
+        return self._writer is not None
+
+    def prepare(self, execute: Execute) -> None:
+        """See to the schema by statements of a write transaction."""
+        if not self._is_prepared(execute):
+            self._prepare(execute)
+
     def close(self) -> None:
         """Close both connections once the calls under way have ended. Later calls raise `BackendClosed`."""
         self._closed = True
@@ -120,10 +149,6 @@ class File:
                 self._gate.close()
             self._writer = self._reader = self._gate = None
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise BackendClosed(f"the backend on {self.path} is closed")
-
     def begin_anew_in_child(self) -> None:
         """Leave the parent's connections and locks behind; its threads may have held them at the fork."""
         _of_parents.extend((self._writer, self._reader))
@@ -131,59 +156,36 @@ class File:
             self._gate.close()  # a copy of the descriptor: the parent's lock stays
         self._begin_anew()
 
-    def _open_first(self) -> None:
-        with self._write_locked():
-            self._open_writer()
+    def _check_open(self) -> None:
+        if self._closed:
+            raise BackendClosed(f"the backend on {self.path} is closed")
 
-    @contextmanager
-    def _write_locked(self) -> Iterator[None]:
-        if not self._write_lock.acquire(timeout=self._timeout):
-            raise BackendUnavailable(f"{self.path}: another thread of this process writes for too long")
-        try:
-            self._check_open()
-            yield
-        except sqlite3.Error as error:
-            raise translated(error, self.path) from error
-        finally:
-            self._write_lock.release()
+    def _busy(self, who: str) -> BackendUnavailable:
+        return BackendUnavailable(f"{self.path} is held by {who} for more than {self._timeout:g} s")
 
-    @contextmanager
-    def _transaction(self, connection: sqlite3.Connection) -> Iterator[None]:
-        gate = self._open_gate()
-        if not gate.enter(self._timeout):
-            raise BackendUnavailable(f"{self.path} is held by another process for more than {self._timeout:g} s")
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:  # after a full disk, say, SQLite has rolled back by itself
-                    connection.execute("ROLLBACK")
-                raise
-        finally:
-            gate.leave()
-
-    def _open_writer(self) -> sqlite3.Connection:
-        if self._writer is None:
-            connection = self.connect()
-            try:
-                if not self._is_prepared(connection):
-                    with self._transaction(connection):
-                        self._prepare(connection)
-            except BaseException:
-                connection.close()
-                raise
-            self._writer = connection
-        return self._writer
-
-    def _open_gate(self) -> Gate:
+    def _enter(self) -> Gate:
+        self._check_open()
         if self._gate is None:
             try:
                 self._gate = Gate(f"{self.path}-lock")
             except OSError as error:
                 raise BackendError(f"{self.path}-lock cannot be opened: {error.strerror}") from error
+        if not self._gate.enter(self._timeout):
+            raise self._busy("another process")
         return self._gate
+
+    def _open_writer(self) -> sqlite3.Connection:
+        connection = self.connect()
+        try:
+            if not self._is_prepared(connection.execute):
+                connection.execute("BEGIN IMMEDIATE")
+                self.prepare(connection.execute)  # asks once more: another process may have been faster
+                connection.execute("COMMIT")
+        except BaseException:
+            connection.close()  # rolls back
+            raise
+        self._writer = connection
+        return connection
 
 
 def _after_fork_in_child() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from typing import Final
 
+from scheduler_backends.sql.connections import Execute
 from scheduler_backends.sql.states import FINISHED, LEASED, RETRY_WAIT, WAITING
 from scheduler_backends.sql.versions import check_version
 
@@ -50,29 +50,30 @@ STEPS: Final = (_FIRST,)
 """The statements of each version, from 1. A step that was ever released never changes."""
 
 
-def version_of(connection: sqlite3.Connection, prefix: str) -> int:
+def version_of(execute: Execute, prefix: str) -> int:
     """The version of the schema in the file, 0 = none."""
-    found = connection.execute(
+    found = execute(
         "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (f"{prefix}schema_version",)
     ).fetchone()
     if found is None:
         return 0
-    (version,) = connection.execute(f"SELECT coalesce(max(version), 0) FROM {prefix}schema_version").fetchone()
-    return int(version)
+    (version,) = execute(f"SELECT max(version) FROM {prefix}schema_version", ()).fetchone() or (None,)
+    return int(version or 0)
 
 
-def migrate(connection: sqlite3.Connection, prefix: str) -> int:
+def migrate(execute: Execute, prefix: str) -> int:
     """Bring the schema up to date inside the caller's write transaction, and answer how many steps that took."""
-    present = version_of(connection, prefix)
+    present = version_of(execute, prefix)
     check_version(present, len(STEPS), may_migrate=True)
     if present == 0:
-        connection.execute(
-            f"CREATE TABLE {prefix}schema_version (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL)"
+        execute(
+            f"CREATE TABLE {prefix}schema_version (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL)",
+            (),
         )
     for version, step in enumerate(STEPS[present:], start=present + 1):
         for statement in step:
-            connection.execute(statement.format(prefix=prefix))
-        connection.execute(
+            execute(statement.format(prefix=prefix), ())
+        execute(
             f"INSERT INTO {prefix}schema_version (version, applied_at) VALUES (?, ?)",
             (version, time.time_ns() // 1_000),
         )

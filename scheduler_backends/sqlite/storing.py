@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 
-from scheduler.errors import BackendError
+from scheduler.errors import BackendError, ConfigError
 from scheduler.jobs import NewJob
 from scheduler.leases import Enqueued
 from scheduler_backends.sql.arguments import check_new_jobs, slices
+from scheduler_backends.sql.connections import Execute, executor
 from scheduler_backends.sql.rows import WAKE_HORIZON, Insertion, Row, insertion, job_of, new_job
+from scheduler_backends.sqlite.errors import translated
 from scheduler_backends.sqlite.store import Store
 
 
@@ -25,37 +28,77 @@ class Storing:
         answers: list[Enqueued] = []
         for part in slices(check_new_jobs(jobs)):
             queues = {job.queue for job in part}
-            with self._store.file.writing() as connection:
+            unknown = queues - self._known
+            with self._store.file.writing(single=len(part) == 1 and not unknown) as connection:
                 now = self._store.now()
-                for queue in queues - self._known:
+                for queue in unknown:
                     connection.execute(self._store.statements.know_queue, (queue,))
-                rows, stored = self._store_in(connection, part, now)
-            self._known |= queues
-            self._store.ring(soon(rows, now))
-            answers.extend(stored)
+                rows = [insertion(job, now) for job in part]
+                answers += self._store_in(connection, part, rows)
+            if unknown:
+                self._known |= unknown
+            self._store.bells.ring({row.queue for row in rows if _is_soon(row, now)})
         return answers
 
-    def enqueue_in(self, connection: sqlite3.Connection, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
-        """In whatever transaction *connection* is in: commits nothing and rings nobody."""
+    def enqueue_with(self, connection: object, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
+        """In the caller's transaction: commits nothing, and has waiters look whether it commits."""
         checked = check_new_jobs(jobs)
-        return self._store_in(connection, checked, self._store.now())[1] if checked else []
+        execute = executor(connection, vendor="sqlite", driver=sqlite3.Connection, of_driver=_run_on)
+        try:
+            self._check_file(execute)
+            if not self._store.file.is_open:  # else its schema was seen to
+                self._store.file.prepare(execute)
+            now = self._store.now()
+            rows = [insertion(job, now) for job in checked]
+            stored = [
+                self._answer(execute, job, row, is_stored=execute(self._store.statements.insert, row).rowcount == 1)
+                for job, row in zip(checked, rows, strict=True)
+            ]
+        except Exception as error:
+            cause = getattr(error, "orig", error)  # SQLAlchemy wraps the driver's
+            if isinstance(cause, sqlite3.Error):
+                raise translated(cause, self._store.file.path) from error
+            raise
+        self._store.bells.watch(
+            [(row.queue, row.id) for row, new in zip(rows, stored, strict=True) if new.is_new and _is_soon(row, now)]
+        )
+        return stored
 
     def _store_in(
-        self, connection: sqlite3.Connection, jobs: Sequence[NewJob], now: int
-    ) -> tuple[list[Insertion], list[Enqueued]]:
-        rows = [insertion(job, now) for job in jobs]
-        if connection.executemany(self._store.statements.insert, rows).rowcount == len(rows):
-            return rows, [Enqueued(job=new_job(job, row), is_new=True) for job, row in zip(jobs, rows, strict=True)]
-        return rows, [self._found(connection, job, now) for job in jobs]
+        self, connection: sqlite3.Connection, jobs: Sequence[NewJob], rows: Sequence[Insertion]
+    ) -> list[Enqueued]:
+        insert = self._store.statements.insert
+        # Alone it needs no transaction around it, which executemany would begin.
+        cursor = connection.execute(insert, rows[0]) if len(rows) == 1 else connection.executemany(insert, rows)
+        all_new = cursor.rowcount == len(rows)
+        return [
+            self._answer(connection.execute, job, row, is_stored=all_new) for job, row in zip(jobs, rows, strict=True)
+        ]
 
-    def _found(self, connection: sqlite3.Connection, job: NewJob, now: int) -> Enqueued:
-        found = connection.execute(self._store.statements.find, (job.queue, job.id)).fetchone()
-        if found is None:  # within one transaction nobody can have deleted it
+    def _answer(self, execute: Execute, job: NewJob, row: Insertion, *, is_stored: bool) -> Enqueued:
+        if is_stored:
+            return Enqueued(job=new_job(job, row), is_new=True)
+        found = execute(self._store.statements.find, (job.queue, job.id)).fetchone()
+        if found is None:
             raise BackendError(f"job {job.id} was neither stored nor found")
-        row = Row._make(found)
-        return Enqueued(job=job_of(row, now), is_new=row.nonce == job.nonce)
+        kept = Row._make(found)
+        return Enqueued(job=job_of(kept, row.created_at), is_new=kept.nonce == job.nonce)
+
+    def _check_file(self, execute: Execute) -> None:
+        _, _, path = execute("PRAGMA database_list", ()).fetchone() or ("", "", "")
+        ours = self._store.file.path
+        if not path or not Path(path).samefile(ours):
+            raise ConfigError("connection", f"is one to {path or 'no file'}, and this store's jobs are in {ours}")
 
 
-def soon(rows: Iterable[Insertion], now: int) -> set[str]:
-    """The queues in which something is due so soon that a fallback poll might see it too late."""
-    return {row.queue for row in rows if row.due_at <= now + WAKE_HORIZON}
+def _is_soon(row: Insertion, now: int) -> bool:
+    return row.due_at <= now + WAKE_HORIZON
+
+
+def _run_on(connection: sqlite3.Connection) -> Execute:
+    def run(statement: str, parameters: Sequence[object]) -> sqlite3.Cursor:
+        cursor = connection.cursor()
+        cursor.row_factory = None  # whatever the caller's own rows look like
+        return cursor.execute(statement, parameters)
+
+    return run

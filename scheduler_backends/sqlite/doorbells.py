@@ -1,0 +1,109 @@
+"""
+Telling waiters of other processes: each binds a Unix datagram socket beside the file, and who stores work rings all.
+
+A datagram is JSON: ``{"rung": [queue, …]}`` after a commit, or ``{"watch": [[queue, id], …]}`` from a transaction of a
+user's own, whose commit nobody here sees: waiters then watch the file's change counter for a while. Datagrams are hints
+alone. Who can write into the folder can do no worse than wake a worker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import socket
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Final
+
+Watched = tuple[str, str]  # queue and id of a job that a transaction under way has stored
+
+_LONGEST_PATH: Final = 100  # bytes that fit into a socket address everywhere
+_MOST_QUEUES: Final = 100
+_FULL: Final = 8  # datagrams found waiting after which some may have been refused: Linux holds back at 10
+_SIZE: Final = 65_536
+
+
+class Doorbell:
+    """A waiter's own socket, bound until closed. Raises `OSError` where none can be had."""
+
+    def __init__(self, folder: str) -> None:
+        self.name = f"{os.getpid()}-{secrets.token_hex(4)}"
+        self._path = Path(folder) / self.name
+        if len(os.fsencode(self._path)) > _LONGEST_PATH:
+            raise OSError("the path is too long for a socket")
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            self.socket.setblocking(False)
+            self._path.parent.mkdir(exist_ok=True)
+            self.socket.bind(str(self._path))
+        except BaseException:
+            self.socket.close()
+            raise
+
+    def answer(self, queues: Collection[str]) -> tuple[bool, list[Watched]]:
+        """Take what has come in: whether there is news of *queues*, and which of their jobs are to be watched for."""
+        news, number = False, 0
+        watched: list[Watched] = []
+        while True:
+            try:
+                datagram = self.socket.recv(_SIZE)
+            except BlockingIOError:
+                return news or number >= _FULL, watched
+            number += 1
+            try:
+                said = json.loads(datagram)
+                rung, watch = said.get("rung", ()), said.get("watch", ())
+                news = news or rung is None or any(queue in queues for queue in rung)
+                watched += [(queue, id) for queue, id in watch if queue in queues]
+            except (ValueError, TypeError, AttributeError):  # somebody else's
+                news = True
+
+    def close(self) -> None:
+        """Unbind. The folder goes with the last of them."""
+        self.socket.close()
+        if self.name.startswith(f"{os.getpid()}-"):  # else a forked child, which must leave the parent's in place
+            with contextlib.suppress(OSError):
+                self._path.unlink()
+                self._path.parent.rmdir()
+
+
+class Ringer:
+    """Rings the doorbells of other processes. Safe in any thread; never raises, never waits."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+
+    def ring(self, queues: Collection[str], but: Collection[str]) -> None:
+        """There is news of *queues*. *but*: names of bells that were told otherwise."""
+        self._send({"rung": list(queues) if len(queues) <= _MOST_QUEUES else None}, but)
+
+    def watch(self, jobs: Sequence[Watched], but: Collection[str]) -> None:
+        """A transaction that is not ours has stored *jobs*, and may commit."""
+        self._send({"watch": jobs[:_MOST_QUEUES]}, but)
+
+    def close(self) -> None:
+        """Let go of the socket."""
+        self._socket.close()
+
+    def _send(self, said: object, but: Collection[str]) -> None:
+        try:
+            names = os.listdir(self._folder)  # noqa: PTH208 - a third of iterdir's time, and one call per commit
+        except OSError:  # nobody has ever waited
+            return
+        datagram = b""
+        for name in names:
+            if name in but:
+                continue
+            datagram = datagram or json.dumps(said).encode()
+            path = f"{self._folder}/{name}"
+            try:
+                self._socket.sendto(datagram, path)
+            except ConnectionRefusedError:  # its process was killed
+                with contextlib.suppress(OSError):
+                    Path(path).unlink()
+            except OSError:  # full: it has news enough; or it has just gone
+                pass
