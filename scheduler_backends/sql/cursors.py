@@ -41,8 +41,9 @@ def read_cursor(state: JobState, cursor: object) -> Position:
     except (ValueError, TypeError, binascii.Error, RecursionError):
         raise refused from None
     wanted = str if state is JobState.LEASED else int
-    fits = made_for == state.value and type(priority) is int and type(key) is wanted and isinstance(id, str)
-    if not fits or priority not in range(len(Priority)) or "\0" in id or (isinstance(key, int) and abs(key) >= 2**63):
+    if not (made_for == state.value and type(priority) is int and type(key) is wanted and isinstance(id, str)):
+        raise refused
+    if priority not in range(len(Priority)) or "\0" in id or (isinstance(key, int) and not -(2**63) <= key < 2**63):
         raise refused
     return priority, key, id
 
