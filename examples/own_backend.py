@@ -38,7 +38,9 @@ class Row:
 
 
 class DictBackend(Backend):
-    """Jobs in a dict, within one process."""
+    """Jobs in a dict."""
+
+    in_process = True
 
     def __init__(self, *, clock: Clock | None = None, retention: Retention | None = None) -> None:
         self.clock: Clock | None = clock or SystemClock()

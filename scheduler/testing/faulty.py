@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import cast
 
 from scheduler.backend import Backend, TopologyAdmin, TransactionalEnqueue, Waiter, Wakeups
+from scheduler.queues import Retention
 from scheduler.testing.faults import Faults
 
 _CONTRACT = tuple(sorted(Backend.__abstractmethods__ - {"from_url"}))
@@ -48,6 +49,8 @@ def faulty(backend: Backend) -> FaultyBackend:
     """
     offered = [name for ability in _ABILITIES if isinstance(backend, ability) for name in _methods(ability)]
     namespace: dict[str, object] = {name: _delegate(name) for name in (*_CONTRACT, *offered)}
+    namespace["in_process"] = backend.in_process
+    namespace["retention"] = property(_retention)
     namespace["from_url"] = classmethod(_refuse_url)
     if isinstance(backend, Wakeups):
         namespace["waiter"] = _waiter
@@ -81,6 +84,10 @@ def _ability_method(name: str) -> Callable[..., object]:
 def _waiter(self: FaultyBackend, queues: list[str]) -> FaultyWaiter:
     waiter = self.faults.run("waiter", cast("Wakeups", self.wrapped).waiter, queues)
     return FaultyWaiter(waiter, self.faults)
+
+
+def _retention(self: FaultyBackend) -> Retention:
+    return self.wrapped.retention
 
 
 def _clock(self: FaultyBackend) -> object:

@@ -69,7 +69,7 @@ class Rig:
             self._opened.pop().close()
 
     def another(self) -> Backend:
-        """One more backend, opened the same way, with the same clock. Whether on the same store, its file knows."""
+        """One more backend, opened the same way, with the same clock; on another store where it is `in_process`."""
         backend = self._open(clock=self._manual, retention=self.retention)
         self._opened.append(backend)
         if hasattr(backend, "clock"):
@@ -84,14 +84,18 @@ class Rig:
 
     # Time
 
-    def advance(self, seconds: float) -> None:
-        """Let *seconds* pass, and promote what has become due."""
+    def wait(self, seconds: float) -> None:
+        """Let *seconds* pass, and do nothing."""
         if self.clock:
             self.clock.advance(seconds)
         else:
             # Real time is all that such a store looks at: there is no event to wait for. A little more, since timers
             # and the store's clock are not the same.
             time.sleep(seconds + 0.05)
+
+    def advance(self, seconds: float) -> None:
+        """Let *seconds* pass, and promote what has become due."""
+        self.wait(seconds)
         self.promote()
 
     def promote(self, *queues: str) -> Promotion:

@@ -9,8 +9,6 @@ from scheduler.testing.contract import BackendContract
 
 
 class TestDictBackend(BackendContract):
-    same_store = False  # the jobs live within the object
-
     @pytest.fixture
     def open_backend(self) -> type[DictBackend]:
         return DictBackend

@@ -4,15 +4,14 @@ The conformance suite: what every backend must do, as one class of tests.
 A backend's own test file says how to open one, and that is all::
 
     class TestMemoryBackend(BackendContract):
-        same_store = False
-
         @pytest.fixture
         def open_backend(self):
             return MemoryBackend
 
 `open_backend` gives a callable that takes `clock` and `retention` and answers a new backend; pytest's parameters, such
-as ``params=[1, 8]`` for numbers of partitions, work as ever. The suite asks a backend what it can do and skips, with
-the reason, what it does not offer. It needs fresh queue names alone, so the store may be shared and full.
+as ``params=[1, 8]`` for numbers of partitions, work as ever. Backends opened within one test stand on one store, unless
+they are `in_process`. The suite asks a backend what it can do and skips, with the reason, what it does not offer. It
+needs fresh queue names alone, so the store may be shared and full.
 
 Without a file, a backend that an installed package offers by URL is tested by
 ``pytest --pyargs scheduler.testing.contract --scheduler-backend URL``.

@@ -4,27 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import ClassVar
 
 import pytest
 
 from scheduler.backend import Backend
 from scheduler.queues import Retention
 from scheduler.testing.invariants import check_invariants
-from scheduler.testing.rig import KEEP, LONG, OpenBackend, Rig
+from scheduler.testing.rig import KEEP, OpenBackend, Rig
 
 OpenRig = Callable[[Retention], Rig]
 
 
 class Stand:
-    """
-    Fixtures of every test of the suite.
-
-    same_store: whether two backends opened in one test stand on the same store. False for one that lives within its
-    object: tests that need a second backend are then skipped. None = find out, by looking for a job in both.
-    """
-
-    same_store: ClassVar[bool | None] = True
+    """Fixtures of every test of the suite."""
 
     @pytest.fixture
     def open_backend(self) -> OpenBackend:
@@ -50,13 +42,7 @@ class Stand:
 
     @pytest.fixture
     def second(self, rig: Rig) -> Backend:
-        """A second backend on the rig's store, as another process has one; the test is skipped where there is none."""
-        if self.same_store is False:
-            pytest.skip("the store lives within one backend object")
-        second = rig.another()
-        probe = rig.add(queue=rig.new_queue(), delay=LONG)
-        shared = probe.id in second.get(probe.queue, [probe.id])
-        if self.same_store is None and not shared:
-            pytest.skip("a second backend of this URL does not see what the first has stored")
-        assert shared, "two backends of one store do not see each other's jobs"
-        return second
+        """A second backend on the rig's store, as another process has one; skipped where the store is in the object."""
+        if rig.backend.in_process:
+            pytest.skip("the jobs live within one backend object (in_process)")
+        return rig.another()

@@ -16,8 +16,6 @@ from scheduler.testing.rig import OpenBackend
 
 
 class TestBackendByUrl(BackendContract):
-    same_store = None
-
     @pytest.fixture
     def open_backend(self, scheduler_backend_url: str) -> OpenBackend:
         """Opens the URL; the retention is given by the parameters that every backend takes."""

@@ -1,0 +1,131 @@
+"""Names of any characters that are allowed at all are kept apart from all others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from scheduler.errors import InvalidJob, SchedulerError
+from scheduler.limits import MAX_NAME
+from scheduler.states import JobState
+from scheduler.testing.rig import LONG, Rig
+
+ODD_NAMES = (
+    *("a", "A", "a:b", "a:b:ready", "a:b:c", "a/b", "a.b", "a b", " a", "a ", " ", ".", "..", "-", "_", "0", "00"),
+    *("*", "?", "[a]", "{x}", "{x", "x}", "{}", "%s", "%", "%41", "$1", "\\", "\\x00", "|", "~", "#", "&", "=", ","),
+    *("'", '"', "'; --", "`", "NULL", "null", "None", "true", "<b>", "--", ";"),
+    *(
+        "ä/日本",
+        "\u00e9",
+        "e\u0301",
+        "\u00df",
+        "ss",
+        "\u0130",
+        "i",
+        "I",
+        "\u200b",
+        "\u2028",
+        "\ufeff",
+        "😀",
+        "\U0010ffff",
+    ),
+    *("x" * MAX_NAME, "x" * (MAX_NAME - 1) + "y", "😀" * MAX_NAME),
+)
+"""Pairs among them would be one if a store joined by ":", folded case, trimmed, or normalised."""
+
+_REFUSED = ("", "x" * (MAX_NAME + 1), "a\nb", "a\0", "\x1f", "\x7f", "\x85", "\ud800", "a\udfff")
+
+
+def _in_queue_names() -> list[str]:
+    """Odd names with room for what makes them unique, before and after."""
+    return [pattern for name in ODD_NAMES for pattern in (name[:180] + "{}", "{}" + name[:180])]
+
+
+class NamesContract:
+    def test_queues_of_odd_names_keep_their_own_jobs(self, rig: Rig) -> None:
+        patterns = dict.fromkeys(_in_queue_names())
+        unique = rig.new_queue("{}")
+        queues = {pattern.replace("{}", unique): [f"{number}" for number in range(3)] for pattern in patterns}
+        rig.queues[:] = queues
+        rig.enqueue(*(rig.new(queue=queue, id=id, payload=queue.encode()) for queue in queues for id in queues[queue]))
+        for queue, ids in queues.items():
+            leases = rig.lease(queues=[queue])
+            assert sorted(lease.job.id for lease in leases) == ids, queue
+            assert {(lease.job.queue, lease.job.payload) for lease in leases} == {(queue, queue.encode())}
+            assert rig.counts(queue)[JobState.LEASED] == 3
+        assert [row.queue for row in rig.backend.stats([*queues])] == sorted(queues)
+        assert {*queues} <= {row.queue for row in rig.backend.stats()}
+
+    def test_pausing_and_purging_one_odd_queue_touches_no_other(self, rig: Rig) -> None:
+        unique = rig.new_queue("{}")
+        queues = [f"{name}{unique}" for name in ("*", "a*", "a", "a:b", "%", "_", "{a}", "?")]
+        rig.queues[:] = queues
+        for queue in queues:
+            rig.add(queue=queue, id="j", delay=LONG)
+        for queue in queues[:3]:
+            rig.backend.pause(queue)
+            assert rig.backend.purge(queue, JobState.SCHEDULED, 100) == 1
+        assert [rig.numbers(queue).paused for queue in queues] == [True] * 3 + [False] * 5
+        assert [rig.counts(queue)[JobState.SCHEDULED] for queue in queues] == [0] * 3 + [1] * 5
+
+    def test_odd_ids_are_kept_apart(self, rig: Rig) -> None:
+        for id in ODD_NAMES:
+            rig.add(id=id, payload=id.encode(), delay=LONG)
+        got = rig.backend.get(rig.queue, ODD_NAMES)
+        assert {id: job.payload for id, job in got.items()} == {id: id.encode() for id in ODD_NAMES}
+        listed = rig.listed(JobState.SCHEDULED, limit=7)
+        assert sorted(job.id for job in listed) == sorted(ODD_NAMES)
+        half = ODD_NAMES[::2]
+        assert all(answer.moved for answer in rig.backend.cancel(rig.queue, half))
+        assert sorted(job.id for job in rig.listed(JobState.SCHEDULED)) == sorted(ODD_NAMES[1::2])
+
+    def test_jobs_of_odd_ids_go_their_whole_way(self, rig: Rig) -> None:
+        rig.enqueue(*(rig.new(id=id) for id in ODD_NAMES))
+        leases = rig.lease()
+        assert sorted(lease.job.id for lease in leases) == sorted(ODD_NAMES)
+        assert not rig.backend.renew(leases, LONG).refused
+        assert not rig.backend.release(leases)
+        assert len(rig.lease()) == len(ODD_NAMES)
+
+    def test_odd_types_owners_keys_and_metadata_are_given_back_as_they_were(self, rig: Rig) -> None:
+        for name in ODD_NAMES:
+            metadata = {name: name, "tab\tand\nnewline": "\x01\x7f", "": "empty key"}
+            job = rig.add(type=name, idempotency_key=name, metadata=metadata)
+            lease = rig.lease_one(worker_id=name)
+            stored = rig.job(job.id)
+            assert stored == lease.job
+            assert (stored.type, stored.idempotency_key, stored.lease_owner) == (name, name, name)
+            assert dict(stored.metadata) == metadata
+
+    @pytest.mark.parametrize("name", _REFUSED, ids=ascii)
+    @pytest.mark.parametrize("field", ["queue", "id", "type", "idempotency_key"])
+    def test_any_other_name_is_refused_before_it_is_stored(self, rig: Rig, field: str, name: str) -> None:
+        with pytest.raises(InvalidJob) as refusal:
+            rig.add(**{field: name})
+        assert refusal.value.field == field
+        assert not any(rig.counts().values())
+
+    @pytest.mark.parametrize("name", _REFUSED, ids=ascii)
+    def test_any_other_queue_or_owner_is_refused_by_every_call(self, rig: Rig, name: str) -> None:
+        backend = rig.backend
+        calls: dict[str, Callable[[], object]] = {
+            "promote_due": lambda: backend.promote_due([rig.queue, name], 1),
+            "lease": lambda: rig.lease_once(queues=[name]),
+            "lease as": lambda: rig.lease_once(worker_id=name),
+            "recover_expired": lambda: backend.recover_expired([name], 1),
+            "get": lambda: backend.get(name, ["j"]),
+            "list": lambda: backend.list(name, JobState.READY),
+            "stats": lambda: backend.stats([name]),
+            "cancel": lambda: backend.cancel(name, ["j"]),
+            "requeue": lambda: backend.requeue(name, ["j"]),
+            "pause": lambda: backend.pause(name),
+            "resume": lambda: backend.resume(name),
+            "purge": lambda: backend.purge(name, JobState.DEAD, 1),
+            "trim": lambda: backend.trim([name], 1),
+        }
+        for method, call in calls.items():
+            with pytest.raises(SchedulerError) as refusal:
+                call()
+            field = getattr(refusal.value, "field", None)
+            assert field in ("queue", "queues", "worker_id"), f"{method}: {refusal.value!r}"
