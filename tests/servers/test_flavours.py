@@ -78,9 +78,10 @@ def test_programs_that_nobody_cannot_reach_are_copied(tmp_path):
     programs.mkdir(parents=True)
     (programs / "postgres").write_text("#!/bin/sh\necho postgres\n")
     (programs / "postgres").chmod(0o700)
+    (tmp_path / "libraries").mkdir()
     tmp_path.chmod(0o700)
     user = unprivileged()
-    found = reachable(tmp_path / "installed", programs, user)
+    found = reachable(tmp_path / "installed", programs, user, tmp_path / "libraries")
     if user is None:
         assert found == programs
     else:
@@ -88,6 +89,7 @@ def test_programs_that_nobody_cannot_reach_are_copied(tmp_path):
             [found / "postgres"], user=user.uid, group=user.gid, extra_groups=[], stdout=subprocess.PIPE, check=True
         )
         assert answer.stdout == b"postgres\n"
+        assert (found / ".." / ".." / "libraries").is_dir()
 
 
 ORPHAN_MAKER = """

@@ -45,23 +45,24 @@ def scratch_directory(prefix: str, user: User | None) -> Path:
 
 
 @cache
-def reachable(root: Path, programs: Path, user: User | None) -> Path:
+def reachable(root: Path, programs: Path, user: User | None, *libraries: Path) -> Path:
     """
     The folder *programs*, which is below *root*, or that of a copy of *root* where *user* cannot reach the original.
 
-    A virtual environment below a home directory of mode 0700, or one made under umask 077, is such a place. The copy
-    lasts as long as this process.
+    libraries: folders beside *root* from which the programs load, copied as well where they exist. tox's folder, which
+    has mode 0700, is such a place, or a virtual environment below a home directory of that mode. The copy lasts as long
+    as this process.
     """
     if user is None or (_all_may_enter(programs) and _all_may_read(programs / "postgres")):
         return programs
     scratch = scratch_directory("programs", user)
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
-    copy = scratch / root.name
-    shutil.copytree(root, copy, symlinks=True)
-    for path in (copy, *copy.rglob("*")):
+    for folder in (root, *filter(Path.exists, libraries)):
+        shutil.copytree(folder, scratch / folder.name, symlinks=True)
+    for path in scratch.rglob("*"):
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() or path.stat().st_mode & stat.S_IXUSR else 0o644)
-    return copy / programs.relative_to(root)
+    return scratch / programs.relative_to(root.parent)
 
 
 def _all_may_enter(folder: Path) -> bool:
