@@ -35,6 +35,8 @@ class MemoryBackend(ReadMethods, TopologyMethods, Backend):
     child has a copy of its own from the fork on, and says so in the log when it uses it.
     """
 
+    in_process = True
+
     def __init__(
         self,
         *,
