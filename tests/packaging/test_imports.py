@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import scheduler
 
 ROOT = Path(scheduler.__path__[0])
@@ -47,21 +45,3 @@ def test_the_memory_backend_needs_nothing_installed():
 def test_the_check_sees_a_stranger():
     """The test above would notice a third-party module: pytest is one."""
     assert "pytest" in strangers("pytest")
-
-
-def test_every_public_name_is_there_and_listed_once():
-    """What `from scheduler import` offers can be imported."""
-    assert [name for name in scheduler.__all__ if not hasattr(scheduler, name)] == []
-    assert len(scheduler.__all__) == len(set(scheduler.__all__))
-    assert set(scheduler.__all__) <= set(dir(scheduler))
-    with pytest.raises(AttributeError, match="no attribute 'producr'"):
-        _ = scheduler.producr
-
-
-def test_enqueueing_does_not_load_the_worker():
-    """A web process that only enqueues imports neither the worker nor its thread pool."""
-    script = "import sys; from scheduler import Producer; print(*sorted(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    loaded = done.stdout.split()
-    assert "scheduler.producer" in loaded
-    assert [name for name in loaded if name.startswith(("scheduler.worker", "scheduler.cli"))] == []
