@@ -146,7 +146,9 @@ class Supervisor:
             # A child that has reached its goal at once, such as a small --max-memory, must not be started in a spin.
             slot.start_at = child.started + _FIRST_BACK_OFF
         elif self._stopping:
-            self._worst = max(self._worst, _positive(status))
+            # A child that the signal met before it had installed its handlers had leased nothing either.
+            if status != -signal.SIGTERM:
+                self._worst = max(self._worst, _positive(status))
         else:
             self._mourn(slot, child, status)
 

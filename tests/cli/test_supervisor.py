@@ -1,0 +1,151 @@
+"""`scheduler worker` with several processes."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from scheduler.cli.signals import SAME_SIGNAL
+
+
+def started(command, times):
+    return [int(match[1]) for match in command.expect(r"Started worker \S+ as process (\d+)", times=times)]
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def test_jobs_are_run_by_all_processes_and_a_signal_ends_them(application):
+    for _ in range(4):
+        application.producer.enqueue("wait")
+    command = application.start("app:worker", "--processes", "2")
+    pids = {int(match[1]) for match in command.expect(r"began \S+ (\d+)", times=4)}
+    assert pids == set(started(command, 2))
+    command.signal(signal.SIGTERM)
+    application.go()
+    assert command.ended() == 0, command.output
+    assert application.states() == {"succeeded": 4}
+
+
+def test_burst_with_several_processes_ends_when_all_are_done(application):
+    for _ in range(30):
+        application.producer.enqueue("say")
+    command = application.start("app:worker", "--processes", "2", "--burst")
+    assert command.ended() == 0, command.output
+    assert application.states() == {"succeeded": 30}
+
+
+def test_a_backend_in_one_process_is_refused(application):
+    command = application.start("app:in_memory", "--processes", "2")
+    assert command.ended() == 2
+    assert "each process would have its own jobs" in command.output
+
+
+def test_a_killed_child_is_replaced_and_what_it_held_is_told_and_run(application, wait_for):
+    job = application.producer.enqueue("wait").job.id
+    command = application.start("app:worker", "--processes", "2", LEASE="10")  # still held when the next one starts
+    (match,) = command.expect(rf"began {job} (\d+)")
+    os.kill(int(match[1]), signal.SIGKILL)
+    command.expect(r"died \(killed by signal 9\); replaced")
+    command.expect(rf"The dead worker \S+ held job {job} \(wait\)")
+    application.go()
+    command.expect(f"ended {job}")
+    wait_for(lambda: application.states() == {"succeeded": 1})
+    assert application.backend.get("default", [job])[job].crashes == 1
+    command.signal(signal.SIGTERM)
+    assert command.ended() == 0
+
+
+def test_a_job_that_kills_its_process_ends_in_dead_and_others_run(application, wait_for):
+    """failures.md 12."""
+    poison = application.producer.enqueue("die", max_retries=2).job.id
+    other = application.producer.enqueue("say", max_retries=5).job.id
+    command = application.start("app:worker", "--processes", "2", "--threads", "1")
+    wait_for(lambda: application.states() == {"dead": 1, "succeeded": 1})
+    job = application.backend.get("default", [poison])[poison]
+    assert job.attempts == 3
+    assert job.last_error.kind == "LeaseExpired"
+    command.signal(signal.SIGTERM)
+    assert command.ended() == 0
+    assert len(re.findall(f"dying {poison}", command.output)) == 3
+    assert other in command.output
+
+
+def test_a_child_whose_threads_are_stuck_is_replaced(application):
+    for _ in range(2):
+        application.producer.enqueue("stuck", timeout=0.1, max_retries=0)
+    command = application.start("app:worker", "--processes", "2", "--threads", "1")
+    command.expect(r"died \(exit status 3\)")
+    application.producer.enqueue("say")
+    command.expect("ran")
+    command.signal(signal.SIGTERM)
+    assert command.ended() == 0, command.output
+
+
+def test_hang_up_replaces_every_child_in_order(application):
+    command = application.start("app:worker", "--processes", "2")
+    first = started(command, 2)
+    application.producer.enqueue("say")
+    command.expect("ran")
+    command.signal(signal.SIGHUP)
+    assert not set(started(command, 4)[2:]) & set(first)
+    application.producer.enqueue("say")
+    command.expect("ran", times=2)
+    command.signal(signal.SIGTERM)
+    assert command.ended() == 0
+
+
+def test_children_end_when_their_supervisor_is_killed(application, wait_for):
+    for _ in range(2):
+        application.producer.enqueue("say")
+    command = application.start("app:worker", "--processes", "2")
+    children = started(command, 2)
+    command.expect("ran", times=2)
+    command.process.kill()
+    wait_for(lambda: not any(map(alive, children)))
+
+
+def test_a_second_signal_kills_children_that_do_not_end(application):
+    application.producer.enqueue("stuck", timeout=60)
+    command = application.start("app:worker", "--processes", "2")
+    command.expect("began")
+    command.signal(signal.SIGINT)
+    command.expect("Stopping")
+    threading.Event().wait(2 * SAME_SIGNAL)  # one that comes sooner counts as the same wish
+    command.signal(signal.SIGINT)
+    assert command.ended() == 4
+    assert not any(map(alive, started(command, 2)))
+
+
+def test_health_of_all_processes_is_served_together(application, ask, wait_for):
+    command = application.start("app:worker", "--processes", "2", "--health-port", "0", "--metrics")
+    (match,) = command.expect(r"(http://127\.0\.0\.1:\d+)/ready")
+    wait_for(lambda: ask(f"{match[1]}/ready")[0] == 200)
+    for _ in range(10):
+        application.producer.enqueue("say")
+    wait_for(lambda: 'event="settled.complete"} 10' in ask(f"{match[1]}/metrics")[1])
+
+
+def test_a_changed_file_replaces_the_workers(application):
+    pytest.importorskip("watchfiles")
+    command = application.start("app:worker", "--watch", ".")
+    (first,) = started(command, 1)
+    application.producer.enqueue("say")
+    command.expect("ran")
+    source = application.folder / "app.py"
+    source.write_text(source.read_text().replace('say("ran"', 'say("newly ran"'))
+    assert first not in started(command, 2)[1:]
+    application.producer.enqueue("say")
+    command.expect("newly ran")
+    command.signal(signal.SIGTERM)
+    assert command.ended() == 0
