@@ -23,16 +23,15 @@ from scheduler_backends.memory.topology import TopologyMethods
 from scheduler_backends.memory.wakeups import MemoryWaiter
 
 _URL_OPTIONS: Mapping[str, Parser] = {"partitions": int, "active_version": int, **RETENTION_OPTIONS}
-_RETENTION = Retention()
 
 
 class MemoryBackend(ReadMethods, TopologyMethods, Backend):
     """
     Jobs in this process's memory, gone with it: for tests, the first five minutes, and work inside one process.
 
-    partitions, active_version: what a queue is made with when first used. clock: None = this machine's. Offers Wakeups
-    and TopologyAdmin. Safe in any thread, though not in a signal handler, which may have interrupted a call. A forked
-    child has a copy of its own from the fork on, and says so in the log when it uses it.
+    partitions, active_version: what a queue is made with when first used. retention: how long finished jobs are kept.
+    clock: None = this machine's. Offers Wakeups and TopologyAdmin. Safe in any thread, though not in a signal handler,
+    which may have interrupted a call. A forked child has a copy of its own, and says so in the log when it uses it.
     """
 
     in_process = True
@@ -42,14 +41,14 @@ class MemoryBackend(ReadMethods, TopologyMethods, Backend):
         *,
         partitions: int = 1,
         active_version: int = 1,
-        retention: Retention = _RETENTION,
+        retention: Retention | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self.retention = retention
+        self.retention = retention or Retention()
         self._store = Store(
             version=check_count("active_version", active_version, at_least=1),
             partitions=check_count("partitions", partitions, at_least=1, at_most=MAX_PARTITIONS),
-            retention=retention,
+            retention=self.retention,
             clock=clock,
         )
 

@@ -64,11 +64,13 @@ class Store:
         if self._changing:
             self._finish_what_was_cut_short()
         now = (self.clock or _SYSTEM_CLOCK).now()
-        if now.tzinfo is not UTC:
+        if type(now) is not datetime or now.tzinfo is not UTC:
             now = check_moment("clock", now, ConfigError)
         if now < self._latest and self._latest - now > _BACKWARD_JUMP:
+            self._changing = True
             for queue in self.queues.values():
                 queue.clock_went_back(now)
+            self.end()
         self._latest = now
         return now
 

@@ -1,0 +1,17 @@
+"""The conformance suite on memory, with one partition and with eight."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from scheduler.testing.contract import BackendContract
+from scheduler.testing.rig import OpenBackend
+from scheduler_backends.memory import MemoryBackend
+
+
+class TestMemoryBackend(BackendContract):
+    @pytest.fixture(params=[1, 8], ids="{}-partitions".format)
+    def open_backend(self, request: pytest.FixtureRequest) -> OpenBackend:
+        return partial(MemoryBackend, partitions=request.param)
