@@ -56,7 +56,7 @@ class MemoryBackend(ReadMethods, TopologyMethods, Backend):
     def from_url(cls, url: str) -> Self:
         """A new, empty store each time: ``memory://?partitions=8&retain_succeeded=60``."""
         rest, options = split_options(url, _URL_OPTIONS)
-        if rest.removesuffix("//") != "memory:":
+        if rest.lower() not in ("memory", "memory://"):
             raise ConfigError("url", "must be memory:// without host or path, since the store has no name")
         retention = retention_from(options)
         numbers = {name: int(value) for name, value in options.items()}

@@ -1,0 +1,176 @@
+"""A fork finds no move half done and leaves no lock behind; the child has a copy, and says so."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import signal
+import threading
+import traceback
+import warnings
+import weakref
+from collections.abc import Callable
+
+import pytest
+
+from memory.inside import check_inside
+from memory.moves import QUEUE, add, complete, lease
+from scheduler.states import JobState
+from scheduler.testing import ManualClock
+from scheduler_backends.memory import MemoryBackend, forks
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+_PATIENCE = 60  # seconds: reached only by a failure
+
+
+def _in_child(work: Callable[[], object]) -> None:
+    """Run *work* in a forked child, which ends by itself, and fail where it fails."""
+    with warnings.catch_warnings():
+        # Newer Pythons warn of forking while threads run, which is the point here.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if not child:
+        signal.alarm(_PATIENCE)  # nothing else ends a deadlock
+        code = 1
+        try:
+            work()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+class _Busy:
+    """A thread that is in some call on the backend at every moment."""
+
+    def __init__(self, backend: MemoryBackend) -> None:
+        self._backend = backend
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            add(self._backend, 20)
+            complete(self._backend, lease(self._backend, 20))
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(_PATIENCE)
+        assert not self._thread.is_alive()
+
+
+def test_a_child_forked_while_other_threads_are_at_work_can_use_its_copy() -> None:
+    backend = MemoryBackend()
+    add(backend, delay=3_600.0)
+
+    def work() -> None:
+        check_inside(backend)
+        add(backend, 3, queue="child")
+        assert len(lease(backend, 3, queues=["child"])) == 3
+        assert backend.stats([QUEUE])[0].counts[JobState.SCHEDULED] == 1
+
+    with _Busy(backend), _Busy(backend):
+        for _ in range(20):
+            _in_child(work)
+    check_inside(backend)
+    assert backend.stats(["child"])[0].counts[JobState.LEASED] == 0, "the child's jobs are its own"
+
+
+def test_a_lock_that_another_thread_keeps_does_not_stop_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as a clock of the user's that hangs. The wait for it has an end, and the child a lock of its own."""
+    monkeypatch.setattr(forks, "_PATIENCE", 0.05)
+    backend = MemoryBackend()
+    entered, leave = threading.Event(), threading.Event()
+
+    class Hanging(ManualClock):
+        def now(self):
+            entered.set()
+            leave.wait(_PATIENCE)
+            return super().now()
+
+    backend.clock = Hanging()
+    thread = threading.Thread(target=backend.ping)
+    thread.start()
+    try:
+        assert entered.wait(_PATIENCE)
+
+        def work() -> None:
+            backend.clock = None
+            add(backend)
+
+        _in_child(work)
+    finally:
+        leave.set()
+        thread.join(_PATIENCE)
+    backend.clock = None
+    add(backend)
+
+
+def test_waiters_of_the_parent_work_in_both() -> None:
+    backend = MemoryBackend()
+    waiter = backend.waiter([QUEUE])
+    waiting = threading.Thread(target=waiter.wait, args=(_PATIENCE,))
+    waiting.start()
+
+    def work() -> None:
+        add(backend)
+        assert waiter.wait(_PATIENCE)
+        waiter.interrupt()
+        assert not waiter.wait(_PATIENCE)
+        waiter.close()
+        backend.close()
+
+    _in_child(work)
+    assert waiting.is_alive(), "news of the child is none for the parent"
+    add(backend)
+    waiting.join(_PATIENCE)
+    assert not waiting.is_alive()
+
+
+def test_a_child_says_once_that_it_has_a_copy(caplog: pytest.LogCaptureFixture) -> None:
+    backend = MemoryBackend()
+
+    def work() -> None:
+        with caplog.at_level(logging.WARNING):
+            add(backend)
+            add(backend)
+            lease(backend)
+        assert [record.name for record in caplog.records] == ["scheduler_backends.memory.store"]
+
+    _in_child(work)
+    add(backend)
+    assert caplog.records == []
+
+
+def test_a_backend_made_in_the_child_is_no_copy(caplog: pytest.LogCaptureFixture) -> None:
+    def work() -> None:
+        add(MemoryBackend())
+        assert caplog.records == []
+
+    _in_child(work)
+
+
+def test_forked_children_make_other_tokens() -> None:
+    """And so would never pass for the parent's workers, had they a store in common."""
+    backend = MemoryBackend()
+    add(backend, 2)
+    (here,) = lease(backend)
+    reader, writer = os.pipe()
+    _in_child(lambda: os.write(writer, lease(backend)[0].token.encode()))
+    assert os.read(reader, 100).decode()[:18] != here.token[:18]
+    os.close(reader)
+    os.close(writer)
+
+
+def test_looking_after_forks_keeps_no_backend_alive() -> None:
+    backend = MemoryBackend()
+    store = weakref.ref(backend._store)
+    del backend
+    gc.collect()
+    assert store() is None
