@@ -31,14 +31,14 @@ class JobContext:
     The deadline counts from the moment the handler starts.
     """
 
-    __slots__ = ("_cancelled_at", "_event", "_interrupt", "_loads", "_reason", "job", "started")
-
-    _making = threading.Lock()  # guards the making of _event, in all contexts: it is rare and short
+    __slots__ = ("_cancelled_at", "_event", "_interrupt", "_loads", "_lock", "_reason", "job", "started")
 
     def __init__(self, job: Job, loads: Callable[[bytes], object]) -> None:
         self.job = job
         self.started = time.monotonic()
         self._loads = loads
+        # Guards the four below. One for all contexts would stay held for ever in the child of a handler that forks.
+        self._lock = threading.Lock()
         self._reason: InterruptReason | None = None
         self._cancelled_at: float | None = None
         self._event: threading.Event | None = None  # made when asked for: most handlers never do
@@ -54,14 +54,19 @@ class JobContext:
         """When the attempt times out, by this machine's clock, in UTC."""
         return datetime.now(UTC) + timedelta(seconds=self.remaining())
 
+    @property
+    def ends(self) -> float:
+        """The deadline, by `time.monotonic()`."""
+        return self.started + self.job.timeout
+
     def remaining(self) -> float:
         """Seconds until the deadline; negative after it."""
-        return self.started + self.job.timeout - time.monotonic()
+        return self.ends - time.monotonic()
 
     @property
     def cancelled(self) -> threading.Event:
         """Set when the handler should end: its time is up, its lease is lost, or the worker is stopping."""
-        with self._making:
+        with self._lock:
             if self._event is None:
                 self._event = threading.Event()
                 if self._reason is not None:
@@ -87,7 +92,7 @@ class JobContext:
 
     def cancel(self, reason: InterruptReason) -> None:
         """Ask the handler to end; the first reason stays. Any thread of the worker."""
-        with self._making:
+        with self._lock:
             if self._reason is not None:
                 return
             self._cancelled_at = time.monotonic()
@@ -100,7 +105,7 @@ class JobContext:
 
     def on_cancel(self, interrupt: Callable[[], None]) -> None:
         """Call *interrupt* when the context is cancelled, at once if it is already."""
-        with self._making:
+        with self._lock:
             self._interrupt = interrupt
             cancelled = self._reason is not None
         if cancelled:

@@ -39,7 +39,7 @@ class Handlers:
 
     def register(self, job_type: str, handler: Handler) -> None:
         """Raises `DuplicateHandler`, or `InvalidHandler` for what cannot be called as handler(job, ctx)."""
-        check_name("type", job_type, ConfigError)
+        job_type = check_name("type", job_type, ConfigError)
         _check_function(handler.function)
         if handler.retry_policy is not None and not callable(getattr(handler.retry_policy, "delay", None)):
             raise ConfigError("retry_policy", "must have a method delay(attempt) that answers seconds")
@@ -60,7 +60,8 @@ def _check_function(function: object) -> None:
     inner: object = function
     while isinstance(inner, functools.partial):
         inner = inner.func
-    for candidate in (inner, getattr(inner, "__wrapped__", None), getattr(inner, "__call__", None)):  # noqa: B004 - the method itself is looked at
+    # What a decorator wraps is not looked at: a plain function around a coroutine function may run it to its end.
+    for candidate in (inner, getattr(inner, "__call__", None)):  # noqa: B004 - the method itself is looked at
         if (
             inspect.iscoroutinefunction(candidate)
             or inspect.isgeneratorfunction(candidate)
@@ -68,7 +69,7 @@ def _check_function(function: object) -> None:
         ):
             raise InvalidHandler("a handler must be a plain function: a coroutine or generator would never run")
     try:
-        signature = inspect.signature(function)
+        signature = inspect.signature(function, follow_wrapped=False)  # the wrapper is what is called
     except (TypeError, ValueError):
         return  # some built-in callables tell no signature
     try:

@@ -32,17 +32,17 @@ class Interruptible:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()  # guards _open and _fired
+        self._lock = threading.Lock()  # guards _open and _asked
         self._open = False
-        self._fired = False
+        self._asked = False
         self._thread = threading.get_ident()
 
     def interrupt(self) -> None:
-        """Raise in the thread that made this object, while it is inside `run`. Any thread."""
+        """Raise in the thread that made this object, inside its present or coming `run`. Any thread."""
         with self._lock:
-            if self._open and not self._fired:
-                self._fired = True
+            if self._open and not self._asked:
                 _set_exception(self._thread, _Raised)
+            self._asked = True
 
     def run(self, function: Callable[[], object]) -> tuple[object, BaseException | None]:
         """What *function* returned, and what it raised (None if it returned)."""
@@ -51,6 +51,8 @@ class Interruptible:
         returned = False
         try:
             self._open = True
+            if self._asked:
+                raise _Raised  # noqa: TRY301 - asked before the window opened: as if it had landed in it
             result = function()
             returned = True
         except BaseException as error:  # noqa: BLE001 - the caller makes an outcome of whatever it was
@@ -65,4 +67,7 @@ class Interruptible:
                 except _Raised as error:
                     if not returned:  # a function that returned in time has succeeded
                         raised = raised or error
-        return result, raised
+        try:
+            return result, raised
+        finally:
+            raised = None  # its traceback leads to this frame: a circle would keep alive whatever the handler held

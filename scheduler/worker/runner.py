@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import inspect
-import random
 import time
 from contextvars import Context
-from datetime import timedelta
 
 from scheduler.config import WorkerConfig
-from scheduler.errors import Discard, JobInterrupted, JobTimeout, Retry, Snooze, UnknownJobType
-from scheduler.jobs import ErrorDetail
+from scheduler.errors import Discard, InterruptReason, InvalidHandler, JobInterrupted, JobTimeout, Retry, Snooze
+from scheduler.jobs import ErrorDetail, Job
 from scheduler.leases import Completion, Failure, Lease
 from scheduler.limits import MAX_DELAY, MAX_RESULT
 from scheduler.logs import GuardedLogger
 from scheduler.metrics import Metrics
-from scheduler.retry import RetryPolicy, sane_delay
+from scheduler.retry import Delays, RetryPolicy, sane_delay
 from scheduler.serializers import Serializer
 from scheduler.worker.context import JobContext, enter
 from scheduler.worker.handlers import Handler, Handlers
 from scheduler.worker.interrupt import Interruptible
 from scheduler.worker.outcome import Outcome, Verdict, describe, put_back, released
+from scheduler.worker.unknown import unknown_type
 
-UNKNOWN_TYPE_WAITING = "UnknownTypeWaiting"
 _FALLBACK = RetryPolicy()
 
 
@@ -59,11 +57,17 @@ class JobRunner:
         job = lease.job
         handler = self._handlers.find(job.type)
         if handler is None:
-            return self._unknown_type(lease)
+            return unknown_type(lease, self._config, self._logger)
         self._metrics.started(job)
         # An empty context of its own: what a handler sets there does not reach the next job on this thread.
         result, error = Context().run(self._call, handler, ctx)
-        outcome = self._succeeded(lease, result) if error is None else self._raised(lease, handler, ctx, error)
+        try:
+            if error is None:
+                outcome = self._succeeded(lease, handler, result)
+            else:
+                outcome = self._raised(lease, handler, ctx, error)
+        except BaseException as fault:  # noqa: BLE001 - a property of what was returned or raised may raise when looked at
+            outcome = self._failed(lease, handler, describe(error or fault))
         self._metrics.finished(job, outcome.verdict, time.monotonic() - ctx.started)
         return outcome
 
@@ -89,12 +93,14 @@ class JobRunner:
         except BaseException as error:  # noqa: BLE001 - no exception of any class may cost the thread
             return None, error
 
-    def _succeeded(self, lease: Lease, result: object) -> Outcome:
+    def _succeeded(self, lease: Lease, handler: Handler, result: object) -> Outcome:
         if result is None:
             return Outcome(Verdict.COMPLETE, Completion(lease=lease))
         if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
+            if inspect.iscoroutine(result):
+                result.close()  # else it warns, from wherever it is collected, that it was never awaited
             message = f"the handler returned a {type(result).__name__}, which nobody runs"
-            return self._failed(lease, None, ErrorDetail(kind="InvalidHandler", message=message))
+            return self._failed(lease, handler, ErrorDetail(kind=InvalidHandler.__name__, message=message))
         return Outcome(Verdict.COMPLETE, Completion(lease=lease, result=self._encoded(lease, result)))
 
     def _encoded(self, lease: Lease, result: object) -> bytes | None:
@@ -111,22 +117,27 @@ class JobRunner:
         return encoded
 
     def _raised(self, lease: Lease, handler: Handler, ctx: JobContext, error: BaseException) -> Outcome:
-        if isinstance(error, JobInterrupted):
-            # The context knows better than an exception that was raised from outside with a fixed reason.
-            reason = ctx.reason or error.reason
-            if reason != "timeout":
-                return released(lease)  # a lost lease is refused by the store, which is as good as dropped
-            message = f"the handler was interrupted at its timeout of {lease.job.timeout:g} s"
-            return self._failed(lease, handler, ErrorDetail(kind=JobTimeout.__name__, message=message))
-        if isinstance(error, Snooze):
-            return put_back(lease, _asked(error.delay) or 0.0)
+        # One that a handler raises of its own accord, without being cancelled, is an exception like any other.
+        if isinstance(error, JobInterrupted) and ctx.reason is not None:
+            return self._interrupted(lease, handler, ctx.reason, error)
+        if isinstance(error, Snooze) and (delay := _asked(error)) is not None:
+            return put_back(lease, delay)
         if isinstance(error, Discard):
+            self._logger.error("Job %s (%s) is dead: its handler discarded it", lease.job.id, lease.job.type)
             detail = ErrorDetail(kind=Discard.__name__, message=describe(error).message)
             return Outcome(Verdict.BURY, Failure(lease=lease, error=detail))
         if isinstance(error, Retry):
             detail = ErrorDetail(kind=Retry.__name__, message=describe(error).message)
-            return self._failed(lease, handler, detail, delay=_asked(error.delay))
+            return self._failed(lease, handler, detail, delay=_asked(error))
+        # A Snooze without a number too: put back without a delay it would come again and again without an end.
         return self._failed(lease, handler, describe(error))
+
+    def _interrupted(self, lease: Lease, handler: Handler, reason: InterruptReason, error: JobInterrupted) -> Outcome:
+        if reason != "timeout":
+            return released(lease)  # a job whose lease is lost is not held any more, and this outcome is dropped
+        message = f"the handler was interrupted at its timeout of {lease.job.timeout:g} s"
+        detail = ErrorDetail(kind=JobTimeout.__name__, message=message, traceback=describe(error).traceback)
+        return self._failed(lease, handler, detail)
 
     def _failed(
         self, lease: Lease, handler: Handler | None, error: ErrorDetail, *, delay: float | None = None
@@ -136,34 +147,21 @@ class JobRunner:
             self._logger.error("Job %s (%s) is dead: %s", job.id, job.type, error.kind)
             return Outcome(Verdict.BURY, Failure(lease=lease, error=error))
         if delay is None:
-            policy = job.retry_policy or (handler and handler.retry_policy) or self._config.retry_policy
-            delay = sane_delay(policy, job.attempts, _FALLBACK)
+            delay = sane_delay(self._policy(job, handler), job.attempts, _FALLBACK)
         self._logger.warning("Job %s (%s) failed and is tried again: %s", job.id, job.type, error.kind)
         return Outcome(Verdict.RETRY, Failure(lease=lease, delay=delay, error=error))
 
-    def _unknown_type(self, lease: Lease) -> Outcome:
-        # A rolling deploy must lose nothing: another worker may know the type, or this one after its restart.
-        job, last = lease.job, lease.job.last_error
-        if last is None or last.kind != UNKNOWN_TYPE_WAITING:
-            self._logger.warning("Job %s waits: no handler for its type %r here", job.id, job.type)
-            message = f"no handler for the type {job.type!r}; the job waits for a worker that has one"
-            return put_back(lease, self._unknown_type_wait(), ErrorDetail(kind=UNKNOWN_TYPE_WAITING, message=message))
-        # Both moments are the store's, so that a wrong clock on this host shortens no patience.
-        waited = lease.expires_at - timedelta(seconds=self._config.lease_duration) - last.at
-        if waited.total_seconds() < self._config.unknown_type_patience:
-            return put_back(lease, self._unknown_type_wait())
-        message = f"no worker had a handler for the type {job.type!r} within {self._config.unknown_type_patience:g} s"
-        self._logger.error("Job %s is dead: %s", job.id, message)
-        detail = ErrorDetail(kind=UnknownJobType.__name__, message=message)
-        return Outcome(Verdict.BURY, Failure(lease=lease, error=detail, counted=False))
-
-    def _unknown_type_wait(self) -> float:
-        # Jittered upwards: a worker takes such a job at most once per unknown_type_delay.
-        return min(MAX_DELAY, self._config.unknown_type_delay * random.uniform(1.0, 1.2))
+    def _policy(self, job: Job, handler: Handler | None) -> Delays:
+        if job.retry_policy is not None:
+            return job.retry_policy
+        if handler is not None and handler.retry_policy is not None:
+            return handler.retry_policy
+        return self._config.retry_policy
 
 
-def _asked(delay: object) -> float | None:
-    """The delay that a signal carries, None where it is none: user code may have set anything after its check."""
-    if isinstance(delay, bool) or not isinstance(delay, int | float) or not delay >= 0.0:
+def _asked(signal: Retry | Snooze) -> float | None:
+    """The delay that a signal carries, None where that is no number: a subclass may have set anything, or nothing."""
+    delay = getattr(signal, "delay", None)
+    if isinstance(delay, bool) or not isinstance(delay, int | float) or delay != delay:  # noqa: PLR0124 - NaN alone differs from itself
         return None
-    return float(min(delay, MAX_DELAY))
+    return float(min(max(delay, 0), MAX_DELAY))
