@@ -1,7 +1,8 @@
 """
 Servers in containers, by testcontainers: where a Docker engine answers and has, or can pull, the image.
 
-The drivers' imports stand inside: they cost two seconds, and most machines have no engine.
+Its plain container is enough: those made for Redis and PostgreSQL wait by a poll of a second, and wait on for a server
+that has ended. The imports stand inside: they cost two seconds, and most machines have no engine.
 """
 
 from __future__ import annotations
@@ -99,8 +100,10 @@ class ContainerServer(ABC):
         self.is_running = True
         end = time.monotonic() + self.start_timeout
         while not self._answers():
-            if time.monotonic() > end:
-                raise RuntimeError(f"no answer in {self.start_timeout:g} s:\n{self._container.get_logs()}")
+            self._inner.reload()
+            if self._inner.status == "exited" or time.monotonic() > end:
+                log = self._inner.logs(tail=20).decode(errors="replace")
+                raise RuntimeError(f"{self._inner.image} is {self._inner.status} and does not answer:\n{log}")
             time.sleep(0.02)
 
     @property
@@ -159,7 +162,7 @@ class RedisContainer(RedisCommands, ContainerServer):
     """A Redis in a container, with the options of `RedisServer`."""
 
     def __init__(self, *, persistence: Persistence = "everysec", config: Mapping[str, str] | None = None) -> None:
-        from testcontainers.community.redis import RedisContainer as Redis  # noqa: PLC0415 - slow
+        from testcontainers.core.container import DockerContainer  # noqa: PLC0415 - slow
 
         settings = {
             "save": '""',
@@ -170,7 +173,7 @@ class RedisContainer(RedisCommands, ContainerServer):
             **(config or {}),
         }
         words = [word for name, value in settings.items() for word in (f"--{name}", *shlex.split(value))]
-        super().__init__(Redis(REDIS_IMAGE).with_command(["redis-server", *words]), 6379)
+        super().__init__(DockerContainer(REDIS_IMAGE).with_command(["redis-server", *words]), 6379)
 
     @property
     def url(self) -> str:
@@ -188,13 +191,14 @@ class PostgresContainer(ContainerServer):
     """A PostgreSQL in a container, with the options of `PostgresServer`."""
 
     def __init__(self, *, fsync: bool = False, config: Mapping[str, str] | None = None) -> None:
-        from testcontainers.community.postgres import PostgresContainer as Postgres  # noqa: PLC0415 - slow
+        from testcontainers.core.container import DockerContainer  # noqa: PLC0415 - slow
 
         switch = "on" if fsync else "off"
         settings = {"fsync": switch, "full_page_writes": switch, "max_connections": "200", **(config or {})}
         words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-        container = Postgres(POSTGRES_IMAGE, username="postgres", password="postgres", dbname="postgres", driver=None)  # noqa: S106 - a throw-away server's
-        super().__init__(container.with_command(["postgres", *words]), 5432)
+        container = DockerContainer(POSTGRES_IMAGE).with_env("POSTGRES_PASSWORD", "postgres")
+        container = container.with_command(["postgres", *words])
+        super().__init__(container, 5432)
 
     @property
     def url(self) -> str:
@@ -203,6 +207,7 @@ class PostgresContainer(ContainerServer):
 
     def crash(self) -> None:
         """What `pg_ctl stop -m immediate` does."""
+        self.thaw()
         self._inner.kill("SIGQUIT")
         self._inner.wait()
         self.is_running = False

@@ -1,7 +1,6 @@
 """The PostgreSQL servers that the tests rest on."""
 
 import select
-import signal
 from contextlib import closing
 
 import psycopg
@@ -77,6 +76,9 @@ def test_a_setting_it_does_not_know_is_reported_in_its_own_words(new_postgres_se
 def test_a_frozen_server_can_be_stopped(new_postgres_server):
     server = new_postgres_server()
     server.freeze()
-    server.stop(signal.SIGQUIT)
+    server.crash()
+    server.start()
+    server.freeze()
+    server.stop()
     server.start()
     assert value(server.url, "SELECT 1") == 1

@@ -84,6 +84,8 @@ def test_it_listens_on_a_unix_socket_too(new_redis_server):
 def test_a_server_refuses_to_be_started_by_another_thread(new_redis_server):
     """The kernel would end it together with that thread."""
     server = new_redis_server()
+    if not isinstance(server, RedisServer):
+        pytest.skip("a container is no child of this process")
     server.stop()
     errors = []
 
@@ -103,4 +105,6 @@ def test_closing_twice_is_harmless_and_leaves_no_files(new_redis_server):
     server = new_redis_server()
     server.close()
     server.close()
-    assert not server.directory.exists()
+    assert not server.is_running
+    if isinstance(server, RedisServer):
+        assert not server.directory.exists()
