@@ -1,0 +1,123 @@
+"""Running scripts on partitions: many in one round trip, with the errors of the library."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from redis.exceptions import NoScriptError
+
+from scheduler.clock import Clock
+from scheduler.errors import BackendClosed, BackendError
+from scheduler_backends.redis.codec import micros
+from scheduler_backends.redis.errors import log, translated
+from scheduler_backends.redis.keys import Partition
+from scheduler_backends.redis.routing import Command, Connection, Router, Word
+from scheduler_backends.redis.scripts import Script
+
+
+class Call(NamedTuple):
+    """One script on one partition."""
+
+    script: Script
+    partition: Partition
+    args: tuple[Word, ...]
+
+
+class Calls:
+    """Carries out calls. Any thread."""
+
+    def __init__(self, router: Router, clock: Clock | None) -> None:
+        self.clock = clock
+        self._router = router
+        self._closed = threading.Event()
+
+    def now(self) -> bytes:
+        """The first argument of scripts that ask for the time: empty = the server's own."""
+        return b"%d" % micros(self.clock.now()) if self.clock else b""
+
+    def run(self, calls: Sequence[Call], also: Sequence[Command] = ()) -> list[object]:
+        """
+        The answers of *calls*, then those of the plain commands in *also*; errors of the library in their place.
+
+        Raises `BackendClosed` after `close`.
+        """
+        if self._closed.is_set():
+            raise BackendClosed("this backend was closed")
+        commands = [
+            Command(call.partition.tag, (b"EVALSHA", call.script.sha, *call.partition.head(call.script), *call.args))
+            for call in calls
+        ]
+        commands.extend(also)
+        answers = self._router.run(commands)
+        self._load_missing(calls, commands, answers)
+        return [translated(answer) if isinstance(answer, Exception) else answer for answer in answers]
+
+    def one(self, script: Script, partition: Partition, *args: Word) -> object:
+        """The answer of one call; raises its error."""
+        return self.all([Call(script, partition, args)])[0]
+
+    def all(self, calls: Sequence[Call], also: Sequence[Command] = ()) -> list[object]:
+        """The answers; raises the first error, when all calls have been made."""
+        answers = self.run(calls, also)
+        for answer in answers:
+            if isinstance(answer, BackendError):
+                raise answer
+        return answers
+
+    def on_key(self, script: Script, key: bytes, *args: Word) -> object:
+        """The answer of a script on one key outside the partitions."""
+        self.check_open()
+        words = (script.sha, 1, key, *args)
+        (answer,) = self._router.run([Command(key, (b"EVALSHA", *words))])
+        if isinstance(answer, NoScriptError):
+            (answer,) = self._router.run([Command(key, (b"EVAL", script.text, *words[1:]))])
+        if isinstance(answer, Exception):
+            raise translated(answer)
+        return answer
+
+    def plain(self, *commands: Command) -> list[object]:
+        """The answers of plain commands; raises the first error."""
+        return self.all((), commands)
+
+    def subscriber(self) -> Connection:
+        """A connection to wait for news on; raises the driver's errors."""
+        self.check_open()
+        return self._router.subscriber()
+
+    def close(self) -> None:
+        """Refuse further calls and let go of the connections."""
+        self._closed.set()
+        self._router.close()
+
+    def check_open(self) -> None:
+        """Raise `BackendClosed` after `close`."""
+        if self._closed.is_set():
+            raise BackendClosed("this backend was closed")
+
+    def _load_missing(self, calls: Sequence[Call], commands: Sequence[Command], answers: list[object]) -> None:
+        # After a restart, a failover, SCRIPT FLUSH or the move of a slot. The other commands did run, and are not sent
+        # again. EVAL loads the script as well, so not even a flush in between can make this fail.
+        missing = [number for number, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
+        if missing:
+            again = [
+                Command(commands[number].key, (b"EVAL", calls[number].script.text, *commands[number].words[2:]))
+                for number in missing
+            ]
+            for number, answer in zip(missing, self._router.run(again), strict=True):
+                answers[number] = answer
+
+
+def what_succeeded(answers: Sequence[object]) -> list[object]:
+    """
+    The answers with None for those that failed, which are logged; raises the first error where all failed.
+
+    For moves that stand by themselves: what one partition cannot do keeps no other from its work.
+    """
+    errors = [answer for answer in answers if isinstance(answer, BackendError)]
+    if errors and len(errors) == len(answers):
+        raise errors[0]
+    for error in errors:
+        log.warning("a partition could not be served: %s", error)
+    return [None if isinstance(answer, BackendError) else answer for answer in answers]

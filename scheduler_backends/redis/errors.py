@@ -1,0 +1,50 @@
+"""One table from what the driver and the server say to the library's errors."""
+
+from __future__ import annotations
+
+import logging
+from typing import NoReturn
+
+from redis import exceptions as driver
+
+from scheduler.errors import BackendError, BackendUnavailable
+from scheduler.logs import GuardedLogger
+
+log = GuardedLogger(logging.getLogger("scheduler.redis"))
+
+# The first line that fits decides. What may pass by itself is BackendUnavailable: callers then wait and repeat.
+_TABLE: tuple[tuple[type[Exception], type[BackendError], str], ...] = (
+    (driver.AuthenticationError, BackendError, "Redis refuses the credentials"),
+    (driver.AuthorizationError, BackendError, "Redis refuses the credentials"),
+    (driver.NoPermissionError, BackendError, "Redis refuses a command to this user"),
+    (driver.OutOfMemoryError, BackendUnavailable, "Redis takes no new jobs: its memory is full (maxmemory)"),
+    (driver.ReadOnlyError, BackendUnavailable, "this Redis is a replica and takes no writes"),
+    (driver.BusyLoadingError, BackendUnavailable, "Redis is still loading its data"),
+    (driver.TimeoutError, BackendUnavailable, "Redis did not answer in time"),
+    (driver.ConnectionError, BackendUnavailable, "Redis cannot be reached"),
+    (driver.TryAgainError, BackendUnavailable, "Redis is moving this part of the cluster"),
+    (driver.AskError, BackendUnavailable, "Redis is moving this part of the cluster"),  # MOVED as well
+    (driver.ClusterDownError, BackendUnavailable, "the Redis cluster does not serve this part now"),
+    (driver.RedisError, BackendError, "Redis refuses"),
+    (driver.RedisClusterException, BackendUnavailable, "the Redis cluster cannot be reached"),
+    (OSError, BackendUnavailable, "Redis cannot be reached"),  # such as a name that cannot be resolved
+)
+
+# Codes that the driver knows no class for, and that pass by themselves.
+_PASSING = ("BUSY", "MISCONF", "NOREPLICAS", "UNBLOCKED", "MASTERDOWN", "LOADING", "OOM", "READONLY")
+
+
+def translated(error: Exception) -> BackendError:
+    """The library's error for one of the driver's, which becomes its cause."""
+    for kind, ours, meaning in _TABLE:
+        if isinstance(error, kind):
+            passing = ours is BackendError and str(error).startswith(_PASSING)
+            made = (BackendUnavailable if passing else ours)(f"{meaning}: {error}")
+            made.__cause__ = error
+            return made
+    raise error
+
+
+def fail(error: Exception) -> NoReturn:
+    """Raise the library's error for one of the driver's."""
+    raise translated(error) from error

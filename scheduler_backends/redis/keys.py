@@ -1,0 +1,90 @@
+"""The names of all keys: one group per partition, sharing a hash tag and so a cluster slot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scheduler_backends.redis.scripts import Script
+
+SUFFIXES = {
+    "meta": b"m",  # hash: gate, pause, due, tombs, closing
+    "jobs": b"j",  # hash: id -> record
+    "scheduled": b"s",  # sorted set, by level and due time
+    "waiting": b"w",  # the same for retry_wait
+    "ready0": b"r0",  # lists, one per level
+    "ready1": b"r1",
+    "ready2": b"r2",
+    "ready3": b"r3",
+    "tombs": b"t",  # hash: level:id -> dead entries in that list
+    "leased": b"x",  # hash: id -> lease group
+    "expiry": b"g",  # sorted set: lease group -> expiry
+    "holding": b"i",  # hash: lease group -> worker, ids; how many are still held
+    "history": b"a",  # hash: id -> attempts, crashes, errors; only of jobs that failed or crashed
+    "dead": b"d",  # sorted sets, by time of finishing
+    "succeeded": b"f",
+    "cancelled": b"c",
+    "results": b"o",  # hash: id -> result
+    "aside": b"q",  # hash: id -> why it was set aside, NUL, record
+}
+"""What a script calls a key of its partition -> how the key ends."""
+
+_ESCAPES = str.maketrans({":": "%3A", "%": "%25", "{": "%7B", "}": "%7D"})
+_ESCAPES_IN_PREFIX = str.maketrans({"%": "%25", "{": "%7B", "}": "%7D"})
+
+
+class Partition:
+    """One partition of one version of one queue, and what every script call on it begins with."""
+
+    __slots__ = ("_heads", "number", "queue", "tag", "version")
+
+    def __init__(self, queue: str, version: int, number: int, tag: bytes) -> None:
+        self.queue = queue
+        self.version = version
+        self.number = number
+        self.tag = tag  # its slot, and the beginning of its keys
+        self._heads: dict[Script, tuple[bytes | int, ...]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Partition {self.queue!r} v{self.version} p{self.number}>"
+
+    def head(self, script: Script) -> tuple[bytes | int, ...]:
+        """Number of keys and the keys that *script* declares."""
+        head = self._heads.get(script)
+        if head is None:
+            head = (len(script.keys), *(self.tag + b":" + SUFFIXES[name] for name in script.keys))
+            self._heads[script] = head
+        return head
+
+
+class Keys:
+    """Names keys below one prefix. Queue names are escaped, so that no two queues share a key or break a hash tag."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix.translate(_ESCAPES_IN_PREFIX)
+        self._partitions: dict[tuple[str, int, int], Partition] = {}
+
+    @property
+    def queues(self) -> bytes:
+        """The set of known queues."""
+        return f"{{{self._prefix}}}:queues".encode()
+
+    def topology(self, queue: str) -> bytes:
+        """The hash of a queue's versions."""
+        return f"{{{self._queue(queue)}}}:topo".encode()
+
+    def channel(self, queue: str) -> bytes:
+        """The channel on which news of a queue are published."""
+        return f"{self._queue(queue)}:wake".encode()
+
+    def partition(self, queue: str, version: int, number: int) -> Partition:
+        """The partition; the same object each time."""
+        name = (queue, version, number)
+        partition = self._partitions.get(name)
+        if partition is None:
+            tag = f"{{{self._queue(queue)}:v{version}:p{number}}}".encode()
+            partition = self._partitions.setdefault(name, Partition(queue, version, number, tag))
+        return partition
+
+    def _queue(self, queue: str) -> str:
+        return f"{self._prefix}:{queue.translate(_ESCAPES)}"

@@ -1,0 +1,177 @@
+"""How each queue is laid out, as far as this process knows, and how it learns that this has changed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from scheduler.errors import BackendError, BackendUnavailable
+from scheduler.topology import QueueTopology, QueueVersion, VersionState, partition_of
+from scheduler_backends.redis.calls import Call, Calls
+from scheduler_backends.redis.config import RedisConfig
+from scheduler_backends.redis.errors import log
+from scheduler_backends.redis.keys import Keys, Partition
+from scheduler_backends.redis.routing import Command
+from scheduler_backends.redis.scripts import OPEN_GATE, TOPOLOGY_CREATE
+
+ROUNDS = 5  # how often a change of the layout is followed within one call
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A queue's versions and partitions as they were at one moment. exists: False = the store knows no such queue."""
+
+    topology: QueueTopology
+    exists: bool
+    epoch: bytes | None  # as the store writes it, to be compared
+    pause: bytes  # its number, ':', 1 or 0
+    partitions: tuple[Partition, ...]  # of all versions, those of draining ones first
+    read_at: float  # by time.monotonic()
+
+
+class Layouts:
+    """
+    The layouts of all queues, read when first needed and whenever something shows that they have changed.
+
+    Any thread: a layout is a value, and the dictionary's own operations are atomic. A worker with an old layout is late
+    for a new version, never wrong; a producer with an old one meets a sealed gate.
+    """
+
+    def __init__(self, calls: Calls, keys: Keys, config: RedisConfig) -> None:
+        self._calls = calls
+        self._keys = keys
+        self._config = config
+        self._known: dict[str, Layout] = {}
+        self._warned = False
+
+    def of(self, queue: str, *, fresh: bool = False) -> Layout:
+        """The layout of *queue*, read anew where that is asked for or the one known is old."""
+        known = self._known.get(queue)
+        if known is None or fresh or time.monotonic() - known.read_at > self._config.topology_interval:
+            return self.read([queue])[queue]
+        return known
+
+    def known(self, queue: str) -> Layout | None:
+        """What was read last, however old."""
+        return self._known.get(queue)
+
+    def read(self, queues: Iterable[str]) -> dict[str, Layout]:
+        """The layouts of *queues* now, in one round trip."""
+        names = list(queues)
+        answers = self._calls.plain(
+            *(Command(self._keys.topology(name), (b"HGETALL", self._keys.topology(name))) for name in names)
+        )
+        return {name: self._note(name, answer) for name, answer in zip(names, answers, strict=True)}
+
+    def create(self, queue: str) -> Layout:
+        """The layout of *queue*, created in the store where there is none."""
+        # Listed first: a queue that has jobs is always known.
+        self._calls.plain(Command(self._keys.queues, (b"SADD", self._keys.queues, queue.encode())))
+        version, partitions = self._config.active_version, self._config.partitions
+        return self._note(queue, self._calls.on_key(TOPOLOGY_CREATE, self._keys.topology(queue), version, partitions))
+
+    def open(self, layout: Layout, partitions: Iterable[Partition]) -> None:
+        """Open the gates of *partitions*, which were never opened, or are sealed and stay so."""
+        self._calls.all([Call(OPEN_GATE, partition, (layout.pause,)) for partition in partitions])
+
+    def noted(self, queue: str, fields: object) -> Layout:
+        """The layout that a script of this queue's topology has answered, remembered."""
+        return self._note(queue, fields)
+
+    def homes(self, layout: Layout, job_id: str) -> list[Partition]:
+        """Where a job of this id may stand: one partition a version, the active one's first."""
+        versions = sorted(layout.topology.versions, key=lambda one: one.state is not VersionState.ACTIVE)
+        return [
+            self._keys.partition(layout.topology.queue, one.version, partition_of(job_id, one.partitions))
+            for one in versions
+        ]
+
+    def sweep(
+        self, queues: Sequence[str], ask: Callable[[Sequence[Partition]], Sequence[Call]]
+    ) -> list[tuple[Partition, object]]:
+        """
+        Each partition of *queues* with the answer of its call; errors of the library stand in place of answers.
+
+        *ask* makes the calls for some partitions. The versions' epoch is read in the same round trip, so that a version
+        or a queue that is new since the last call is not overlooked: its partitions are then asked in a further one.
+        """
+        results: list[tuple[Partition, object]] = []
+        asked: set[Partition] = set()
+        layouts = {queue: self._known.get(queue) for queue in queues}
+        unknown = [queue for queue, layout in layouts.items() if layout is None]
+        if unknown:
+            layouts.update(self.read(unknown))
+        for _ in range(ROUNDS):
+            partitions = [
+                partition
+                for layout in layouts.values()
+                if layout is not None and layout.exists
+                for partition in layout.partitions
+                if partition not in asked
+            ]
+            calls = ask(partitions) if partitions else []
+            answers = self._calls.run(calls, [self._epoch_of(queue) for queue in queues])
+            results.extend(zip((call.partition for call in calls), answers, strict=False))
+            asked.update(partitions)
+            changed = []
+            for queue, epoch in zip(queues, answers[len(calls) :], strict=True):
+                if isinstance(epoch, BackendError):
+                    if not results:
+                        raise epoch
+                elif epoch != cast("Layout", layouts[queue]).epoch:
+                    changed.append(queue)
+            if not changed:
+                return results
+            layouts = dict(self.read(changed))
+            queues = changed
+        raise BackendUnavailable("the layout of a queue changes faster than it can be read")
+
+    def _epoch_of(self, queue: str) -> Command:
+        key = self._keys.topology(queue)
+        return Command(key, (b"HGET", key, b"epoch"))
+
+    def _note(self, queue: str, fields: object) -> Layout:
+        layout = self._layout(queue, _as_mapping(fields))
+        self._known[queue] = layout
+        return layout
+
+    def _layout(self, queue: str, fields: Mapping[bytes, bytes]) -> Layout:
+        active = int(fields.get(b"active", self._config.active_version))
+        sizes = {int(name[2:]): int(size) for name, size in fields.items() if name.startswith(b"v:")}
+        exists = bool(sizes)
+        if exists and not self._warned and queue not in self._known and sizes.get(active) != self._config.partitions:
+            self._warned = True
+            log.warning(
+                "queue %r has %d partitions in its version %d, not the %d of RedisConfig; the store decides",
+                queue,
+                sizes.get(active, 0),
+                active,
+                self._config.partitions,
+            )
+        versions = tuple(
+            QueueVersion(
+                version=version,
+                partitions=size,
+                state=VersionState.ACTIVE if version == active else VersionState.DRAINING,
+            )
+            for version, size in sorted((sizes or {active: self._config.partitions}).items())
+        )
+        return Layout(
+            topology=QueueTopology(queue=queue, epoch=int(fields.get(b"epoch", 0)), versions=versions),
+            exists=exists,
+            epoch=fields.get(b"epoch"),
+            pause=fields.get(b"pause", b"0:0"),
+            partitions=tuple(
+                self._keys.partition(queue, one.version, number) for one in versions for number in range(one.partitions)
+            ),
+            read_at=time.monotonic(),
+        )
+
+
+def _as_mapping(fields: object) -> Mapping[bytes, bytes]:
+    if isinstance(fields, dict):  # RESP3 has maps
+        return fields
+    flat = cast("Sequence[bytes]", fields)
+    return dict(zip(flat[::2], flat[1::2], strict=True))

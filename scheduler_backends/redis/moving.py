@@ -1,0 +1,255 @@
+"""The moves that look for their jobs themselves: promote, recover, cancel, requeue, pause, purge, trim."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
+
+from scheduler.jobs import LEASE_EXPIRED
+from scheduler.leases import MoveAnswer, Promotion, Recovery
+from scheduler.queues import Retention
+from scheduler.states import JobState
+from scheduler_backends.redis.calls import Call, Calls, what_succeeded
+from scheduler_backends.redis.codec import error_text
+from scheduler_backends.redis.errors import log
+from scheduler_backends.redis.keys import Keys, Partition
+from scheduler_backends.redis.layouts import ROUNDS, Layout, Layouts
+from scheduler_backends.redis.routing import Word
+from scheduler_backends.redis.scripts import (
+    CANCEL,
+    PAUSE,
+    PROMOTE_DUE,
+    PURGE,
+    RECOVER_EXPIRED,
+    REQUEUE,
+    TOPOLOGY_PAUSE,
+    TRIM,
+    Script,
+)
+
+SHARE = 1_000  # jobs in one script; Lua's unpack ends near 8,000 values
+LAPS = 100  # of asking partitions that have more, while the limit is not reached
+
+
+class Moved(NamedTuple):
+    """What one partition answered: how many it moved, and whether it has more."""
+
+    moved: int
+    more: bool
+
+
+class Moving:
+    """Moves jobs within their partitions. Any thread."""
+
+    def __init__(self, calls: Calls, layouts: Layouts, keys: Keys, retention: Retention) -> None:
+        self._calls = calls
+        self._layouts = layouts
+        self._keys = keys
+        self._retention = retention
+        self._turn = itertools.count()  # which partitions are given one more where a limit cannot be split evenly
+
+    def promote(self, queues: Sequence[str], limit: int) -> Promotion:
+        """As `Backend.promote_due`."""
+        waits: dict[Partition, int] = {}
+
+        def take(partition: Partition, answer: object) -> Moved:
+            moved, next_us, more = cast("tuple[int, int, int]", answer)
+            waits[partition] = next_us
+            return Moved(moved, more > 0)
+
+        moved = self._spread(
+            queues,
+            limit,
+            lambda partition, share: Call(
+                PROMOTE_DUE, partition, (self._calls.now(), self._keys.channel(partition.queue), share)
+            ),
+            take,
+        )
+        return Promotion(moved=moved, next_due=_soonest(waits))
+
+    def recover(self, queues: Sequence[str], limit: int) -> Recovery:
+        """As `Backend.recover_expired`."""
+        counts = [0, 0]
+        waits: dict[Partition, int] = {}
+        kept = int(self._retention.dead > 0)
+
+        def take(partition: Partition, answer: object) -> Moved:
+            ready, dead, next_us, lost = cast("tuple[int, int, int, list[bytes]]", answer)
+            counts[0] += ready
+            counts[1] += dead
+            waits[partition] = next_us
+            for raw, reason in zip(lost[::2], lost[1::2], strict=True):
+                log.warning("%r: set aside %r, which %s", partition, raw, reason.decode())
+            return Moved(ready + dead, next_us == 0)
+
+        self._spread(
+            queues,
+            limit,
+            lambda partition, share: Call(
+                RECOVER_EXPIRED,
+                partition,
+                (self._calls.now(), self._keys.channel(partition.queue), share, error_text(LEASE_EXPIRED), kept),
+            ),
+            take,
+        )
+        return Recovery(ready=counts[0], dead=counts[1], next_expiry=_soonest(waits))
+
+    def trim(self, queues: Sequence[str], limit: int) -> int:
+        """As `Backend.trim`."""
+        kept = self._retention
+        spans = tuple(round(seconds * 1000) for seconds in (kept.succeeded, kept.dead, kept.cancelled))
+
+        def take(_: Partition, answer: object) -> Moved:
+            gone, more = cast("tuple[int, int]", answer)
+            return Moved(gone, more > 0)
+
+        return self._spread(
+            queues, limit, lambda partition, share: Call(TRIM, partition, (self._calls.now(), share, *spans)), take
+        )
+
+    def purge(self, queue: str, state: JobState, limit: int) -> int:
+        """As `Backend.purge`."""
+        gone = 0
+        for partition in self._layouts.of(queue, fresh=True).partitions:
+            while gone < limit:
+                share = min(limit - gone, SHARE)
+                went = cast("int", self._calls.one(PURGE, partition, state.encode(), share))
+                gone += went
+                if went < share:
+                    break
+        return gone
+
+    def cancel(self, queue: str, ids: Sequence[str]) -> list[MoveAnswer]:
+        """As `Backend.cancel`; the ids are such as jobs can have."""
+        kept = int(self._retention.cancelled > 0)
+        return self._by_id(queue, ids, CANCEL, lambda _: (self._calls.now(), kept), JobState.CANCELLED)
+
+    def requeue(self, queue: str, ids: Sequence[str]) -> list[MoveAnswer]:
+        """As `Backend.requeue`; the ids are such as jobs can have."""
+        return self._by_id(
+            queue,
+            ids,
+            REQUEUE,
+            lambda partition: (self._calls.now(), self._keys.channel(partition.queue)),
+            JobState.READY,
+        )
+
+    def pause(self, queue: str, *, paused: bool) -> None:
+        """
+        As `Backend.pause` and `resume`.
+
+        The queue is written first and its partitions after it. Whoever opens a further partition copies what the queue
+        says; versions that came meanwhile are seen by reading once more.
+        """
+        self._layouts.create(queue)
+        fields = self._calls.on_key(TOPOLOGY_PAUSE, self._keys.topology(queue), int(paused))
+        layout = self._layouts.noted(queue, fields)
+        done: set[Partition] = set()
+        for _ in range(ROUNDS):
+            todo = [partition for partition in layout.partitions if partition not in done]
+            if not todo:
+                return
+            self._calls.all([Call(PAUSE, partition, (layout.pause, self._keys.channel(queue))) for partition in todo])
+            done.update(todo)
+            layout = self._layouts.of(queue, fresh=True)
+
+    def _spread(
+        self,
+        queues: Sequence[str],
+        limit: int,
+        ask: Callable[[Partition, int], Call],
+        take: Callable[[Partition, object], Moved],
+    ) -> int:
+        """At most *limit* moves over all partitions: even shares first, then what is left to those that have more."""
+        left = limit
+        busy: list[Partition] = []
+
+        def share_out(partitions: Sequence[Partition]) -> list[Call]:
+            each, rest = divmod(left, len(partitions))
+            turn = next(self._turn)
+            return [
+                ask(partition, min(each + ((place - turn) % len(partitions) < rest), SHARE))
+                for place, partition in enumerate(partitions)
+            ]
+
+        answers = self._layouts.sweep(queues, share_out)
+        for _ in range(LAPS):
+            busy = []
+            usable = what_succeeded([answer for _, answer in answers]) if answers else []
+            for (partition, _), answer in zip(answers, usable, strict=True):
+                if answer is not None:
+                    moved, more = take(partition, answer)
+                    left -= moved
+                    if more:
+                        busy.append(partition)
+            if left <= 0 or not busy:
+                break
+            busy = busy[:left]  # each is asked for one at least
+            answers = list(zip(busy, self._calls.run(share_out(busy)), strict=True))
+        return limit - left
+
+    def _by_id(
+        self,
+        queue: str,
+        ids: Sequence[str],
+        script: Script,
+        head: Callable[[Partition], tuple[Word, ...]],
+        target: JobState,
+    ) -> list[MoveAnswer]:
+        """A move of jobs that are named: each is looked for in every version, the active one first."""
+        answers = [MoveAnswer(id=one, moved=False, state=None) for one in ids]
+        layout = self._layouts.of(queue)
+        missing = list(range(len(ids)))
+        for fresh in (False, True):
+            if fresh:
+                known, layout = layout, self._layouts.of(queue, fresh=True)
+                if layout.epoch == known.epoch:
+                    break
+            missing = self._ask_homes(layout, answers, missing, script, head, target)
+            if not missing:
+                break
+        return answers
+
+    def _ask_homes(  # noqa: PLR0917 - one caller, just above
+        self,
+        layout: Layout,
+        answers: list[MoveAnswer],
+        missing: list[int],
+        script: Script,
+        head: Callable[[Partition], tuple[Word, ...]],
+        target: JobState,
+    ) -> list[int]:
+        if not layout.exists:
+            return missing
+        homes = {number: self._layouts.homes(layout, answers[number].id) for number in missing}
+        for version in range(len(layout.topology.versions)):
+            by_partition: dict[Partition, list[int]] = {}
+            for number in missing:
+                by_partition.setdefault(homes[number][version], []).append(number)
+            batches = [
+                (partition, numbers[start : start + SHARE])
+                for partition, numbers in by_partition.items()
+                for start in range(0, len(numbers), SHARE)
+            ]
+            calls = [
+                Call(script, partition, (*head(partition), *(answers[number].id.encode() for number in numbers)))
+                for partition, numbers in batches
+            ]
+            missing = []
+            for (_, numbers), answer in zip(batches, self._calls.all(calls) if calls else (), strict=True):
+                for number, word in zip(numbers, cast("list[bytes]", answer), strict=True):
+                    if word == b"":
+                        missing.append(number)
+                    else:
+                        moved = word == b"!"
+                        state = target if moved else JobState(word.decode())
+                        answers[number] = MoveAnswer(id=answers[number].id, moved=moved, state=state)
+            if not missing:
+                break
+        return missing
+
+
+def _soonest(waits: dict[Partition, int]) -> float | None:
+    """Seconds until the first of these moments; below 0 stands for none."""
+    return min((us / 1_000_000 for us in waits.values() if us >= 0), default=None)

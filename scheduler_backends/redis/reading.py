@@ -1,0 +1,145 @@
+"""The reads: jobs by id, pages of a state, numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, cast
+
+from scheduler.errors import ConfigError
+from scheduler.jobs import Job
+from scheduler.queues import Page, QueueStats
+from scheduler.states import JobState
+from scheduler_backends.redis.calls import Call, Calls
+from scheduler_backends.redis.codec import Damaged, job_of
+from scheduler_backends.redis.errors import log
+from scheduler_backends.redis.keys import Keys, Partition
+from scheduler_backends.redis.layouts import Layout, Layouts
+from scheduler_backends.redis.routing import Command
+from scheduler_backends.redis.scripts import GET, LIST, STATS
+
+SLICE = 1_000  # jobs in one script
+_COUNTED = (
+    JobState.SCHEDULED,
+    JobState.READY,
+    JobState.LEASED,
+    JobState.RETRY_WAIT,
+    JobState.SUCCEEDED,
+    JobState.DEAD,
+    JobState.CANCELLED,
+)  # in the order of stats.lua
+_CURSOR = re.compile(r"(\d{1,7})\.(\d{1,3})\.(\d{1,15})")
+
+
+class _Place(NamedTuple):
+    version: int
+    partition: int
+    entries: int  # in that partition that a walk has passed
+
+
+class Reading:
+    """Reads. Any thread."""
+
+    def __init__(self, calls: Calls, layouts: Layouts, keys: Keys) -> None:
+        self._calls = calls
+        self._layouts = layouts
+        self._keys = keys
+
+    def get(self, queue: str, ids: Iterable[str]) -> dict[str, Job]:
+        """As `Backend.get`; the ids are such as jobs can have."""
+        layout = self._layouts.of(queue)
+        found: dict[str, Job] = {}
+        missing = list(dict.fromkeys(ids))
+        self._find(layout, missing, found)
+        if len(found) < len(missing):
+            fresh = self._layouts.of(queue, fresh=True)
+            if fresh.epoch != layout.epoch:
+                self._find(fresh, [one for one in missing if one not in found], found)
+        return {one: found[one] for one in missing if one in found}
+
+    def _find(self, layout: Layout, ids: Sequence[str], found: dict[str, Job]) -> None:
+        if not layout.exists:
+            return
+        by_partition: dict[Partition, list[bytes]] = {}
+        for one in ids:
+            for partition in self._layouts.homes(layout, one):
+                by_partition.setdefault(partition, []).append(one.encode())
+        batches = [
+            (partition, held[start : start + SLICE])
+            for partition, held in by_partition.items()
+            for start in range(0, len(held), SLICE)
+        ]
+        answers = self._calls.all([Call(GET, partition, tuple(some)) for partition, some in batches])
+        for (partition, some), answer in zip(batches, answers, strict=True):
+            for raw, view in zip(some, cast("list[list[bytes] | None]", answer), strict=True):
+                if view:
+                    self._read(partition, raw, view, found)
+
+    def _read(self, partition: Partition, raw: bytes, view: Sequence[bytes], found: dict[str, Job]) -> None:
+        try:
+            found.setdefault(raw.decode(), job_of(partition, raw, view))
+        except Damaged as error:  # not set aside by a read: the lease that meets it does
+            log.warning("%r: cannot read %r: %s", partition, raw, error)
+
+    def page(self, queue: str, state: JobState, cursor: str | None, limit: int) -> Page:
+        """As `Backend.list`: partition by partition, the oldest version first."""
+        partitions = self._layouts.of(queue, fresh=True).partitions
+        place = _parse(cursor)
+        found: dict[str, Job] = {}
+        for partition in partitions:
+            here = (partition.version, partition.number)
+            if here < place[:2]:
+                continue
+            entries = place.entries if here == place[:2] else 0
+            while entries >= 0:
+                if len(found) >= limit:
+                    return Page(jobs=tuple(found.values()), cursor=f"{here[0]}.{here[1]}.{entries}")
+                want = min(limit - len(found), SLICE)
+                entries, *flat = cast(
+                    "tuple[int, bytes, list[bytes]]",
+                    self._calls.one(LIST, partition, state.encode(), entries, want),
+                )
+                for raw, view in zip(flat[::2], flat[1::2], strict=True):
+                    if view[0] == state.encode():
+                        self._read(partition, cast("bytes", raw), cast("list[bytes]", view), found)
+        return Page(jobs=tuple(found.values()), cursor=None)
+
+    def stats(self, queues: Sequence[str] | None) -> list[QueueStats]:
+        """As `Backend.stats`."""
+        if queues is None:
+            (members,) = self._calls.plain(Command(self._keys.queues, (b"SMEMBERS", self._keys.queues)))
+            queues = [name.decode() for name in cast("set[bytes] | list[bytes]", members)]
+        layouts = self._layouts.read(queues)
+        now = self._calls.now()
+        partitions = [one for layout in layouts.values() if layout.exists for one in layout.partitions]
+        answers = self._calls.all([Call(STATS, partition, (now,)) for partition in partitions])
+        numbers: dict[tuple[str, int], list[list[int]]] = {}
+        for partition, answer in zip(partitions, answers, strict=True):
+            numbers.setdefault((partition.queue, partition.version), []).append(cast("list[int]", answer))
+        rows = [
+            _row(queue, layout, version.version, version.partitions, numbers.get((queue, version.version), []))
+            for queue, layout in layouts.items()
+            for version in layout.topology.versions
+        ]
+        return sorted(rows, key=lambda row: (row.queue, row.version))
+
+
+def _row(queue: str, layout: Layout, version: int, partitions: int, answers: list[list[int]]) -> QueueStats:
+    waits = [answer[-1] for answer in answers if answer[-1] >= 0]
+    return QueueStats(
+        queue=queue,
+        version=version,
+        partitions=partitions,
+        paused=layout.pause.endswith(b"1"),
+        counts={state: sum(answer[place] for answer in answers) for place, state in enumerate(_COUNTED)},
+        oldest_ready_age=max(waits) / 1_000_000 if waits else None,
+    )
+
+
+def _parse(cursor: str | None) -> _Place:
+    if cursor is None:
+        return _Place(0, 0, 0)
+    found = _CURSOR.fullmatch(str(cursor))
+    if found is None:
+        raise ConfigError("cursor", "is not one that this store made")
+    return _Place(*map(int, found.groups()))

@@ -1,0 +1,183 @@
+"""Sending commands to the node that serves them, all of a call in one round trip a node, and never twice."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from redis.exceptions import ReadOnlyError, RedisError, ResponseError
+
+from scheduler_backends.redis.errors import log
+
+Word = bytes | int
+IDLE_CONNECTIONS = 32  # kept by a node; a burst of threads may use more
+
+
+class Connection(Protocol):
+    """What is used of a connection of redis-py, which does not type it, or of a driver made like it."""
+
+    pid: int
+
+    def connect(self) -> None: ...
+    def disconnect(self) -> None: ...
+    def pack_command(self, *words: Word) -> list[bytes]: ...
+    def send_packed_command(self, command: list[bytes], check_health: bool = ..., /) -> None: ...  # noqa: FBT001
+    def read_response(self) -> object: ...
+    def can_read(self, timeout: float = ...) -> bool: ...
+
+
+class Command(NamedTuple):
+    """A command and the hash tag or key that decides which node serves it."""
+
+    key: bytes
+    words: tuple[Word, ...]
+
+
+class Router(Protocol):
+    """Knows which node serves which key. Callable from any thread; connects when first used, and anew after a fork."""
+
+    def run(self, commands: Sequence[Command]) -> list[object]:
+        """
+        The answers, in order; an exception stands where a command failed or its answer was lost.
+
+        Nothing is sent again that may have had an effect.
+        """
+        ...
+
+    def subscriber(self) -> Connection:
+        """A connection of its own to some node, connected, speaking RESP2 (where news are plain answers)."""
+        ...
+
+    def close(self) -> None:
+        """Let go of every connection."""
+        ...
+
+
+class Node:
+    """One server: its idle connections, and how to make more of them."""
+
+    def __init__(self, make: Callable[[], Connection]) -> None:
+        self._make = make
+        self._idle: list[Connection] = []  # appends and pops are atomic: no lock, so nothing a fork can break
+        self._pid = os.getpid()
+        self._checked = False
+
+    def send(self, commands: Sequence[tuple[Word, ...]]) -> Connection:
+        """Write *commands*; the answers are to be read with `receive`. Raises the driver's errors."""
+        connection = self._take()
+        try:
+            pack = connection.pack_command
+            connection.send_packed_command([b"".join([part for words in commands for part in pack(*words)])], False)
+        except BaseException:
+            connection.disconnect()
+            self.forget()
+            raise
+        return connection
+
+    def receive(self, connection: Connection, count: int) -> list[object]:
+        """Read *count* answers; from the first that is lost on, all are the error that lost it."""
+        answers: list[object] = []
+        try:
+            while len(answers) < count:
+                try:
+                    answers.append(connection.read_response())
+                except ReadOnlyError as error:  # a master that was demoted: no connection to it is of use any more
+                    return self._lost(connection, answers, count, error)
+                except ResponseError as error:
+                    answers.append(error)
+                except (RedisError, OSError) as error:
+                    return self._lost(connection, answers, count, error)
+        except BaseException:  # an interrupt: the answers that are left would be taken for those of a later command
+            connection.disconnect()
+            raise
+        self._give(connection)
+        return answers
+
+    def _lost(self, connection: Connection, answers: list[object], count: int, error: Exception) -> list[object]:
+        connection.disconnect()
+        self.forget()
+        return answers + [error] * (count - len(answers))
+
+    def run(self, commands: Sequence[tuple[Word, ...]]) -> list[object]:
+        """Write and read."""
+        try:
+            connection = self.send(commands)
+        except (RedisError, OSError) as error:
+            return [error] * len(commands)
+        return self.receive(connection, len(commands))
+
+    def forget(self) -> None:
+        """Drop the idle connections: what broke one has most likely broken all."""
+        while self._idle:
+            try:
+                self._idle.pop().disconnect()
+            except IndexError:  # another thread took the last one
+                return
+
+    def _take(self) -> Connection:
+        if self._pid != os.getpid():
+            self._idle = []  # the parent's sockets: closed here, which does not shut them down for the parent
+            self._pid = os.getpid()
+        while self._idle:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                break
+            try:
+                unusable = connection.can_read()  # there is an end of file, or an answer that nobody asked for
+            except (RedisError, OSError):
+                unusable = True
+            if not unusable:
+                return connection
+            connection.disconnect()
+        connection = self._make()
+        connection.connect()
+        if not self._checked:
+            self._checked = True
+            _warn_of_eviction(connection)
+        return connection
+
+    def _give(self, connection: Connection) -> None:
+        if len(self._idle) < IDLE_CONNECTIONS and connection.pid == self._pid == os.getpid():
+            self._idle.append(connection)
+        else:
+            connection.disconnect()
+
+
+class OneNode:
+    """A router with one server for all keys: standalone, or whoever is master behind Sentinel."""
+
+    def __init__(self, make: Callable[[], Connection], make_subscriber: Callable[[], Connection]) -> None:
+        self._node = Node(make)
+        self._make_subscriber = make_subscriber
+
+    def run(self, commands: Sequence[Command]) -> list[object]:
+        """As `Router.run`."""
+        return self._node.run([command.words for command in commands])
+
+    def subscriber(self) -> Connection:
+        """As `Router.subscriber`."""
+        connection = self._make_subscriber()
+        connection.connect()
+        return connection
+
+    def close(self) -> None:
+        """As `Router.close`."""
+        self._node.forget()
+
+
+def _warn_of_eviction(connection: Connection) -> None:
+    """A store that throws keys away under pressure loses jobs: say so once."""
+    try:
+        connection.send_packed_command(connection.pack_command(b"CONFIG", b"GET", b"maxmemory-policy"), False)
+        answer = connection.read_response()
+    except ResponseError:  # many hosted servers forbid CONFIG
+        return
+    flat = [*answer.keys(), *answer.values()] if isinstance(answer, dict) else answer  # RESP3 has maps
+    policy = flat[-1].decode() if isinstance(flat, list) and flat else "noeviction"
+    if policy != "noeviction":
+        log.warning(
+            "this Redis has maxmemory-policy %s and may throw jobs away when its memory is full; set it to noeviction",
+            policy,
+        )

@@ -1,0 +1,74 @@
+"""
+The Lua scripts, one file a move, read once. A file opens with its signature, which is also what this room reads:
+
+    #!lua flags=…          what the server should know of it
+    -- NAME: what it does
+    -- KEYS     names of keys, declared in this order; each is a local of that name in the script
+    -- ARGV     arguments
+    -- uses     files of prelude/ put before it
+    -- returns  the answer
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from hashlib import sha1
+from importlib.resources import files
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Script:
+    """One script, ready to be sent."""
+
+    name: str
+    keys: tuple[str, ...]
+    text: bytes
+    sha: bytes
+
+
+def _words(label: str, text: str, name: str) -> tuple[str, ...]:
+    found = re.search(rf"^-- {label}(.*)$", text, re.MULTILINE)
+    if found is None:
+        raise ValueError(f"{name}.lua has no line {label!r} in its signature")
+    return tuple(found.group(1).split())
+
+
+def _load(name: str) -> Script:
+    folder = files(__name__)
+    text = folder.joinpath(f"{name}.lua").read_text("utf-8")
+    keys = _words("KEYS", text, name)
+    shebang, body = text.split("\n", 1)
+    prelude = [folder.joinpath("prelude", f"{part}.lua").read_text("utf-8") for part in _words("uses", text, name)]
+    locals_ = f"local {', '.join(keys)} = {', '.join(f'KEYS[{number + 1}]' for number in range(len(keys)))}"
+    source = "\n".join((shebang, "local call = redis.call", locals_, *prelude, body)).encode()
+    return Script(name, keys, source, sha1(source, usedforsecurity=False).hexdigest().encode())
+
+
+ENQUEUE = _load("enqueue")
+PROMOTE_DUE = _load("promote_due")
+LEASE = _load("lease")
+RENEW = _load("renew")
+COMPLETE = _load("complete")
+RETRY = _load("retry")
+BURY = _load("bury")
+RELEASE = _load("release")
+RECOVER_EXPIRED = _load("recover_expired")
+CANCEL = _load("cancel")
+REQUEUE = _load("requeue")
+GET = _load("get")
+LIST = _load("list")
+STATS = _load("stats")
+PURGE = _load("purge")
+TRIM = _load("trim")
+PAUSE = _load("pause")
+SET_ASIDE = _load("set_aside")
+OPEN_GATE = _load("open_gate")
+SEAL = _load("seal")
+CLEAR = _load("clear")
+BRING = _load("bring")
+DROP = _load("drop")
+TOPOLOGY_CREATE = _load("topology_create")
+TOPOLOGY_PROMOTE = _load("topology_promote")
+TOPOLOGY_REMOVE = _load("topology_remove")
+TOPOLOGY_PAUSE = _load("topology_pause")

@@ -1,0 +1,41 @@
+#!lua flags=allow-oom
+-- cancel: scheduled | ready | retry_wait -> cancelled
+-- KEYS     meta jobs scheduled waiting ready0 ready1 ready2 ready3 tombs leased expiry holding history dead succeeded cancelled results
+-- ARGV     now, 1 kept | 0 deleted at once, ids
+-- uses     clock record ready tombs due groups view
+-- returns  per id: '' no such job | '!' moved | the state that forbids it
+local now_ms = math.floor(clock(ARGV[1]) / 1000)
+local kept = ARGV[2] == '1'
+local allowed = {scheduled = scheduled, retry_wait = waiting, ready = false}
+call('ZCARD', cancelled)
+call('HLEN', tombs)
+
+local answer, touched = {}, {}
+for k = 3, #ARGV do
+    local id = ARGV[k]
+    local job = view(id)
+    if not job then
+        answer[#answer + 1] = ''
+    elseif allowed[job[1]] == nil then
+        answer[#answer + 1] = job[1]
+    else
+        local index = allowed[job[1]]
+        if kept then
+            call('ZADD', cancelled, whole(now_ms), id)
+        else
+            call('HDEL', jobs, id)
+            call('HDEL', history, id)
+        end
+        if index then
+            call('ZREM', index, id)
+        else
+            local level = level_of(job[2])
+            call('HINCRBY', tombs, level .. ':' .. id, 1)
+            call('HINCRBY', meta, 'tombs', 1)
+            touched[level] = true
+        end
+        answer[#answer + 1] = '!'
+    end
+end
+for level in pairs(touched) do sweep(level) end
+return answer

@@ -1,0 +1,47 @@
+#!lua flags=allow-oom
+-- complete: leased -> succeeded, for each job that its group still holds
+-- KEYS     jobs leased expiry holding history succeeded results
+-- ARGV     now, 0 deleted at once | 1 kept, then per group: group, number of ids, ids, (if kept) as many results:
+--          '' none | '=' result
+-- uses     clock groups
+-- returns  numbers (from 0, over all ids) of the refused
+local kept = ARGV[2] == '1'
+local now = kept and string.format('%.0f', math.floor(clock(ARGV[1]) / 1000))
+local past = call('EXISTS', history) == 1
+local refused, place, at = {}, 0, 3
+while at < #ARGV do
+    local group, count = ARGV[at], tonumber(ARGV[at + 1])
+    local first, last = at + 2, at + 1 + count
+    local holders = call('HMGET', leased, unpack(ARGV, first, last))
+    local mine, all = {}, true
+    for k = 1, count do
+        if holders[k] == group then
+            mine[#mine + 1] = ARGV[at + 1 + k]
+        else
+            all = false
+            refused[#refused + 1] = place + k - 1
+        end
+    end
+    if #mine > 0 then
+        if kept then
+            local scores, values = {}, {}
+            for k = 1, count do
+                if holders[k] == group then
+                    local id, result = ARGV[at + 1 + k], ARGV[last + k]
+                    scores[#scores + 1], scores[#scores + 2] = now, id
+                    if result ~= '' then values[#values + 1], values[#values + 2] = id, string.sub(result, 2) end
+                end
+            end
+            call('ZADD', succeeded, unpack(scores))
+            if #values > 0 then call('HSET', results, unpack(values)) end
+        else
+            -- The record goes first: should its key be of a wrong type, the lease still stands.
+            call('HDEL', jobs, unpack(mine))
+            if past then call('HDEL', history, unpack(mine)) end
+        end
+        let_go(group, call('HDEL', leased, unpack(mine)))
+    end
+    place = place + count
+    at = last + 1 + (kept and count or 0)
+end
+return refused

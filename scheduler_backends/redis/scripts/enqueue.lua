@@ -1,0 +1,68 @@
+#!lua
+-- enqueue: -> scheduled or ready. Refused as a whole when memory is full: no allow-oom flag here.
+-- KEYS     meta jobs scheduled waiting ready0 ready1 ready2 ready3 leased expiry holding history dead succeeded cancelled results
+-- ARGV     now, channel, then per job: id, when, body
+--          when: '' now | '@' 8 bytes run_at us, due ms in digits | '+' delay us in digits
+-- uses     clock record ready due wake groups view
+-- returns  now us, 0 | 1 gate open, then per job already there: its number, its view
+local now = clock(ARGV[1])
+local now_ms = math.floor(now / 1000)
+local gate = call('HGET', meta, 'gate')
+if gate ~= 'open' then return {whole(now), 0} end
+
+local count = (#ARGV - 2) / 3
+local ids = {}
+for k = 1, count do ids[k] = ARGV[k * 3] end
+local stored = call('HMGET', jobs, unpack(ids))
+
+local answer = {whole(now), 1}
+local moment = struct.pack('<i8', now)
+local plain = moment .. moment -- created_at and run_at of a job that asked for no time
+local records, ready, later, first = {}, {}, {}, nil
+for k = 1, count do
+    local id, when, body = ids[k], ARGV[k * 3 + 1], ARGV[k * 3 + 2]
+    if stored[k] then
+        answer[#answer + 1] = k - 1
+        answer[#answer + 1] = view(id)
+    else
+        local due = 0
+        if when == '' then
+            records[#records + 1], records[#records + 2] = id, plain .. body
+        elseif string.byte(when) == 64 then
+            due = tonumber(string.sub(when, 10))
+            records[#records + 1], records[#records + 2] = id, moment .. string.sub(when, 2, 9) .. body
+        else
+            local run_at = now + tonumber(string.sub(when, 2))
+            due = math.ceil(run_at / 1000)
+            records[#records + 1], records[#records + 2] = id, moment .. struct.pack('<i8', run_at) .. body
+        end
+        local level = math.min(string.byte(body, 2), 3)
+        if due > now_ms then
+            later[#later + 1], later[#later + 2] = score_of(level, due), id
+            if not first or due < first then first = due end
+        else
+            local ids_ready = ready[level]
+            if not ids_ready then
+                ids_ready = {}
+                ready[level] = ids_ready
+            end
+            ids_ready[#ids_ready + 1] = id
+        end
+    end
+end
+if #records == 0 then return answer end
+
+-- Read what is written below, so that a key of a wrong type ends the script before its first write. The index comes
+-- before the record: an entry without a record is set aside, a record without an entry would wait for ever.
+for level in pairs(ready) do call('LLEN', lists[level]) end
+local news = false
+if first then
+    call('ZADD', scheduled, unpack(later))
+    news = expect(first)
+end
+for level, ids_ready in pairs(ready) do
+    news = push(level, ids_ready, now_ms) or news
+end
+call('HSET', jobs, unpack(records))
+if news then wake(ARGV[2]) end
+return answer

@@ -1,0 +1,9 @@
+#!lua flags=no-writes
+-- get: jobs as they stand
+-- KEYS     jobs scheduled waiting leased expiry holding history dead succeeded cancelled results
+-- ARGV     ids
+-- uses     due groups view
+-- returns  per id: its view, or nothing
+local answer = {}
+for k = 1, #ARGV do answer[k] = view(ARGV[k]) end
+return answer

@@ -1,0 +1,19 @@
+-- A score in scheduled and waiting is level * SPAN + the due millisecond, so each level is a range of scores. meta.due
+-- is a lower bound of the next due millisecond, 'none' where none waits; an idle poll reads nothing else.
+local SPAN = 281474976710656 -- 2^48 ms reach past the year 9999, and 4 * 2^48 is exact in a score
+
+local function whole(number)
+    return string.format('%.0f', number) -- Lua's own conversion keeps 14 digits only
+end
+
+local function score_of(level, ms)
+    return whole(level * SPAN + math.max(ms, 0))
+end
+
+-- Notes that a job is due at ms; answers whether that is sooner than anything expected so far.
+local function expect(ms)
+    local bound = call('HGET', meta, 'due')
+    if bound and bound ~= 'none' and tonumber(bound) <= ms then return false end
+    call('HSET', meta, 'due', whole(ms))
+    return true
+end

@@ -1,0 +1,26 @@
+-- A job as it stands: state, record, history, the moment that belongs to the state in ms (due, lease expiry, finish),
+-- worker, result. State follows from membership; a job that is nowhere else is ready. false = no such job.
+local function view(id)
+    local record = call('HGET', jobs, id)
+    if not record then return false end
+    local past = call('HGET', history, id) or ''
+    local group = call('HGET', leased, id)
+    if group then
+        local worker = call('HGET', holding, 'w' .. group) or ''
+        return {'leased', record, past, call('ZSCORE', expiry, group) or '0', worker, ''}
+    end
+    local due = call('ZSCORE', scheduled, id)
+    if due then return {'scheduled', record, past, whole(due % SPAN), '', ''} end
+    due = call('ZSCORE', waiting, id)
+    if due then return {'retry_wait', record, past, whole(due % SPAN), '', ''} end
+    local finished = call('ZSCORE', dead, id)
+    if finished then return {'dead', record, past, finished, '', ''} end
+    finished = call('ZSCORE', succeeded, id)
+    if finished then
+        local result = call('HGET', results, id)
+        return {'succeeded', record, past, finished, '', result and '=' .. result or ''}
+    end
+    finished = call('ZSCORE', cancelled, id)
+    if finished then return {'cancelled', record, past, finished, '', ''} end
+    return {'ready', record, past, '', '', ''}
+end

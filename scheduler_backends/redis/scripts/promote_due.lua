@@ -1,0 +1,43 @@
+#!lua flags=allow-oom
+-- promote_due: scheduled, retry_wait -> ready
+-- KEYS     meta scheduled waiting ready0 ready1 ready2 ready3
+-- ARGV     now, channel, limit
+-- uses     clock ready due wake
+-- returns  moved, us until the next is due or -1, how many more are due now
+local now = clock(ARGV[1])
+local now_ms = math.floor(now / 1000)
+local bound = call('HGET', meta, 'due')
+if bound == 'none' then return {0, -1, 0} end
+if bound and tonumber(bound) > now_ms then return {0, tonumber(bound) * 1000 - now, 0} end
+
+local left, moved, news = tonumber(ARGV[3]), 0, false
+for level = 0, 3 do
+    local from, to = level == 0 and '-inf' or whole(level * SPAN), whole(level * SPAN + now_ms)
+    for _, source in ipairs({scheduled, waiting}) do
+        if left > 0 then
+            local ids = call('ZRANGEBYSCORE', source, from, to, 'LIMIT', 0, left)
+            if #ids > 0 then
+                news = push(level, ids, now_ms) or news
+                call('ZREM', source, unpack(ids))
+                left = left - #ids
+                moved = moved + #ids
+            end
+        end
+    end
+end
+
+local next_due, more = nil, 0
+for level = 0, 3 do
+    local from = level == 0 and '-inf' or whole(level * SPAN)
+    for _, source in ipairs({scheduled, waiting}) do
+        local head = call('ZRANGEBYSCORE', source, from, '(' .. whole((level + 1) * SPAN), 'WITHSCORES', 'LIMIT', 0, 1)
+        if head[1] then
+            local due = head[2] - level * SPAN
+            if not next_due or due < next_due then next_due = due end
+            if due <= now_ms then more = more + call('ZCOUNT', source, from, whole(level * SPAN + now_ms)) end
+        end
+    end
+end
+call('HSET', meta, 'due', next_due and whole(next_due) or 'none')
+if news then wake(ARGV[2]) end
+return {moved, next_due and math.max(next_due * 1000 - now, 0) or -1, more}

@@ -1,0 +1,78 @@
+#!lua flags=allow-oom
+-- recover_expired: leased -> ready at the back, or dead where the attempts are used up; whole groups at a time
+-- KEYS     meta jobs ready0 ready1 ready2 ready3 leased expiry holding history dead aside
+-- ARGV     now, channel, limit, error text, 1 dead jobs are kept | 0 deleted at once
+-- uses     clock record ready due wake groups history aside
+-- returns  ready, dead, us until the next expiry or -1, ids and reasons set aside in turn
+local now = clock(ARGV[1])
+local now_ms = math.floor(now / 1000)
+local left, text, kept = tonumber(ARGV[3]), ARGV[4], ARGV[5] == '1'
+local counts, lost, news = {ready = 0, dead = 0}, {}, false
+for level = 0, 3 do call('LLEN', lists[level]) end
+
+local function recover(group)
+    local value = call('HGET', holding, group)
+    local ids = {}
+    if value then
+        ids = members(value)
+    else -- only damage by hand leads here: search for the members
+        local all = call('HGETALL', leased)
+        for k = 1, #all, 2 do
+            if all[k + 1] == group and #ids < 1000 then ids[#ids + 1] = all[k] end
+        end
+    end
+    if #ids > 0 then
+        local holders = call('HMGET', leased, unpack(ids))
+        local records = call('HMGET', jobs, unpack(ids))
+        local pasts = call('HMGET', history, unpack(ids))
+        local gone, ready, scores, written, dropped = {}, {}, {}, {}, {}
+        for k, id in ipairs(ids) do
+            local record = records[k]
+            if holders[k] == group then
+                gone[#gone + 1] = id
+                if not record then
+                    set_aside(id, 'was leased without a record')
+                    lost[#lost + 1], lost[#lost + 2] = id, 'was leased without a record'
+                else
+                    local past, attempts = lease_ended(pasts[k], 1, 1, text, now)
+                    if attempts <= max_retries_of(record) then
+                        local level = level_of(record)
+                        ready[level] = ready[level] or {}
+                        table.insert(ready[level], id)
+                        counts.ready = counts.ready + 1
+                    else
+                        counts.dead = counts.dead + 1
+                        if kept then
+                            scores[#scores + 1], scores[#scores + 2] = whole(now_ms), id
+                        else
+                            dropped[#dropped + 1] = id
+                        end
+                    end
+                    written[#written + 1], written[#written + 2] = id, past
+                end
+            end
+        end
+        if #written > 0 then call('HSET', history, unpack(written)) end
+        if #scores > 0 then call('ZADD', dead, unpack(scores)) end
+        for level, ids_ready in pairs(ready) do
+            news = push(level, ids_ready, now_ms) or news
+        end
+        if #dropped > 0 then
+            call('HDEL', jobs, unpack(dropped))
+            call('HDEL', history, unpack(dropped))
+        end
+        if #gone > 0 then call('HDEL', leased, unpack(gone)) end
+        left = left - #gone
+        if not value and #ids == 1000 then return end -- more of them may follow in the next call
+    end
+    forget(group)
+end
+
+while left > 0 do
+    local group = call('ZRANGEBYSCORE', expiry, '-inf', whole(now_ms), 'LIMIT', 0, 1)[1]
+    if not group then break end
+    recover(group)
+end
+if news then wake(ARGV[2]) end
+local head = call('ZRANGE', expiry, 0, 0, 'WITHSCORES')
+return {counts.ready, counts.dead, head[1] and math.max(head[2] * 1000 - now, 0) or -1, lost}

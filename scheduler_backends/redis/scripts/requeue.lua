@@ -1,0 +1,29 @@
+#!lua flags=allow-oom
+-- requeue: dead -> ready, attempts and crashes 0, errors kept. Refused while the version is being completed.
+-- KEYS     meta jobs scheduled waiting ready0 ready1 ready2 ready3 leased expiry holding history dead succeeded cancelled results
+-- ARGV     now, channel, ids
+-- uses     clock record ready due wake groups history view
+-- returns  per id: '' no such job | '!' moved | the state that forbids it
+local now = clock(ARGV[1])
+local now_ms = math.floor(now / 1000)
+local closing = tonumber(call('HGET', meta, 'closing') or '0') * 1000 > now
+for level = 0, 3 do call('LLEN', lists[level]) end
+
+local answer, news = {}, false
+for k = 3, #ARGV do
+    local id = ARGV[k]
+    local job = view(id)
+    if not job then
+        answer[#answer + 1] = ''
+    elseif job[1] ~= 'dead' or closing then
+        answer[#answer + 1] = job[1]
+    else
+        local _, _, errors, texts = read_history(job[3])
+        news = push(level_of(job[2]), {id}, now_ms) or news
+        call('HSET', history, id, write_history(0, 0, errors, texts))
+        call('ZREM', dead, id)
+        answer[#answer + 1] = '!'
+    end
+end
+if news then wake(ARGV[2]) end
+return answer

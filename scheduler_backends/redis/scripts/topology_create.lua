@@ -1,0 +1,10 @@
+#!lua
+-- topology_create: the first version of a queue, where there is none yet
+-- KEYS     topology
+-- ARGV     version, partitions
+-- uses
+-- returns  all fields and values in turn
+if call('HEXISTS', topology, 'active') == 0 then
+    call('HSET', topology, 'active', ARGV[1], 'highest', ARGV[1], 'epoch', 1, 'v:' .. ARGV[1], ARGV[2])
+end
+return call('HGETALL', topology)

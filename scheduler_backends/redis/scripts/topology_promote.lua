@@ -1,0 +1,24 @@
+#!lua
+-- topology_promote: a new version takes the new jobs; every older one drains
+-- KEYS     topology
+-- ARGV     version, partitions, first version and partitions of a queue never used
+-- uses
+-- returns  '' | the reason why it is refused, all fields and values in turn
+local version, partitions = tonumber(ARGV[1]), tonumber(ARGV[2])
+if call('HEXISTS', topology, 'active') == 0 then
+    call('HSET', topology, 'active', ARGV[3], 'highest', ARGV[3], 'epoch', 1, 'v:' .. ARGV[3], ARGV[4])
+end
+local active = tonumber(call('HGET', topology, 'active'))
+local known = tonumber(call('HGET', topology, 'v:' .. version) or '0')
+local reason = ''
+if known > 0 and known ~= partitions then
+    reason = 'version ' .. version .. ' has ' .. known .. ' partitions, and that never changes'
+elseif known > 0 and version ~= active then
+    reason = 'version ' .. version .. ' is draining'
+elseif known == 0 and version <= tonumber(call('HGET', topology, 'highest')) then
+    reason = 'versions only grow, and ' .. call('HGET', topology, 'highest') .. ' has been used'
+elseif known == 0 then
+    call('HSET', topology, 'v:' .. version, partitions, 'active', version, 'highest', version)
+    call('HINCRBY', topology, 'epoch', 1)
+end
+return {reason, call('HGETALL', topology)}

@@ -1,0 +1,10 @@
+#!lua flags=allow-oom
+-- topology_remove: takes a version off the list, once all its partitions were seen sealed and empty
+-- KEYS     topology
+-- ARGV     version
+-- uses
+-- returns  all fields and values in turn
+if call('HGET', topology, 'active') ~= ARGV[1] and call('HDEL', topology, 'v:' .. ARGV[1]) == 1 then
+    call('HINCRBY', topology, 'epoch', 1)
+end
+return call('HGETALL', topology)

@@ -1,0 +1,148 @@
+"""Renew and settle: each lease to its partition, grouped by token, and the refused ones found again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import cast
+
+from scheduler.leases import Completion, Failure, Lease
+from scheduler.queues import Retention
+from scheduler_backends.redis.calls import Call, Calls
+from scheduler_backends.redis.codec import error_text
+from scheduler_backends.redis.errors import log
+from scheduler_backends.redis.keys import Keys, Partition
+from scheduler_backends.redis.routing import Word
+from scheduler_backends.redis.scripts import BURY, COMPLETE, RELEASE, RENEW, RETRY, Script
+
+SLICE = 1_000  # jobs in one script; Lua's unpack ends near 8,000 values
+
+
+def group_of(token: str) -> bytes:
+    """The lease group that a token names."""
+    try:
+        return bytes.fromhex(token)
+    except ValueError:
+        return token.encode(errors="replace")[:64]  # no token of ours, so no group has this name: it is refused
+
+
+class Settling:
+    """Ends leases. Any thread."""
+
+    def __init__(self, calls: Calls, keys: Keys, retention: Retention) -> None:
+        self._calls = calls
+        self._keys = keys
+        self._retention = retention
+
+    def renew(self, leases: Sequence[Lease], duration: float) -> list[Lease]:
+        """As `Backend.renew`, the refused alone."""
+        milliseconds = math.ceil(duration * 1000)
+        return self._by_group(RENEW, list(leases), lambda _: (self._calls.now(), milliseconds), results=None)
+
+    def complete(self, completions: Sequence[Completion]) -> list[Lease]:
+        """As `Backend.complete`."""
+        kept = self._retention.succeeded > 0
+        results = {id(one.lease): b"=" + one.result for one in completions if one.result is not None} if kept else None
+        leases = [one.lease for one in completions]
+        return self._by_group(COMPLETE, leases, lambda _: (self._calls.now(), int(kept)), results=results)
+
+    def retry(self, failures: Sequence[Failure]) -> list[Lease]:
+        """As `Backend.retry`."""
+        return self._each(
+            RETRY,
+            [failure.lease for failure in failures],
+            [(round(one.delay * 1_000_000), int(one.counted), error_text(one.error)) for one in failures],
+            lambda partition: (self._calls.now(), self._keys.channel(partition.queue)),
+        )
+
+    def bury(self, failures: Sequence[Failure]) -> list[Lease]:
+        """As `Backend.bury`."""
+        kept = int(self._retention.dead > 0)
+        return self._each(
+            BURY,
+            [failure.lease for failure in failures],
+            [(int(one.counted), error_text(one.error)) for one in failures],
+            lambda _: (self._calls.now(), kept),
+        )
+
+    def release(self, leases: Sequence[Lease]) -> list[Lease]:
+        """As `Backend.release`."""
+        return self._each(
+            RELEASE,
+            leases,
+            [()] * len(leases),
+            lambda partition: (self._calls.now(), self._keys.channel(partition.queue)),
+        )
+
+    def _by_group(
+        self,
+        script: Script,
+        leases: Sequence[Lease],
+        head: Callable[[Partition], tuple[Word, ...]],
+        *,
+        results: dict[int, bytes] | None,
+    ) -> list[Lease]:
+        """A script that takes ids by lease group: group, number of ids, ids, and results where those are kept."""
+        refused: list[Lease] = []
+        calls: list[Call] = []
+        sent: list[list[Lease]] = []
+        for partition, groups in self._grouped(leases, refused, repeats=script is RENEW).items():
+            args: list[Word] = [*head(partition)]
+            order: list[Lease] = []
+            for token, of_group in groups.items():
+                for start in range(0, len(of_group), SLICE):
+                    some = of_group[start : start + SLICE]
+                    args += (group_of(token), len(some), *(lease.job.id.encode() for lease in some))
+                    if script is COMPLETE and self._retention.succeeded > 0:
+                        args += ((results or {}).get(id(lease), b"") for lease in some)
+                    order += some
+            calls.append(Call(script, partition, tuple(args)))
+            sent.append(order)
+        for order, answer in zip(sent, self._calls.all(calls) if calls else (), strict=True):
+            refused += (order[place] for place in cast("list[int]", answer))
+        return refused
+
+    def _each(
+        self,
+        script: Script,
+        leases: Sequence[Lease],
+        words: Sequence[tuple[Word, ...]],
+        head: Callable[[Partition], tuple[Word, ...]],
+    ) -> list[Lease]:
+        """A script that takes jobs one by one: id, group, and what else it needs of each."""
+        refused: list[Lease] = []
+        rest = {id(lease): each for lease, each in zip(leases, words, strict=True)}
+        calls: list[Call] = []
+        sent: list[list[Lease]] = []
+        for partition, groups in self._grouped(leases, refused, repeats=False).items():
+            all_of_it = [lease for of_group in groups.values() for lease in of_group]
+            for start in range(0, len(all_of_it), SLICE):
+                some = all_of_it[start : start + SLICE]
+                args: list[Word] = [*head(partition)]
+                for lease in some:
+                    args += (lease.job.id.encode(), group_of(lease.token), *rest[id(lease)])
+                calls.append(Call(script, partition, tuple(args)))
+                sent.append(some)
+        for some, answer in zip(sent, self._calls.all(calls) if calls else (), strict=True):
+            places, lost = cast("tuple[list[int], list[bytes]]", answer)
+            refused += (some[place] for place in places)
+            for raw, reason in zip(lost[::2], lost[1::2], strict=True):
+                log.warning("set aside %r, which %s", raw, reason.decode())
+        return refused
+
+    def _grouped(
+        self, leases: Iterable[Lease], refused: list[Lease], *, repeats: bool
+    ) -> dict[Partition, dict[str, list[Lease]]]:
+        """The leases by partition and token; one that stands there twice is refused at its second, as a repeat is."""
+        grouped: dict[Partition, dict[str, list[Lease]]] = {}
+        seen: set[tuple[str, str, str]] = set()
+        for lease in leases:
+            job = lease.job
+            name = (job.queue, job.id, lease.token)
+            if name in seen and not repeats:
+                refused.append(lease)
+                continue
+            seen.add(name)
+            partition = self._keys.partition(job.queue, job.queue_version, job.partition)
+            grouped.setdefault(partition, {}).setdefault(lease.token, []).append(lease)
+        return grouped
