@@ -65,8 +65,10 @@ def test_zero_retries_are_a_lawful_default() -> None:
 
 def test_a_workers_defaults() -> None:
     config = WorkerConfig()
-    assert (config.queues, config.concurrency, config.batch_size) == (("default",), 10, 64)
-    assert (config.lease_duration, config.heartbeat_interval, config.shutdown_grace) == (30.0, 10.0, 25.0)
+    assert (config.queues, config.concurrency, config.batch_size, config.queue_buffer) == (("default",), 10, 64, 1)
+    assert (config.poll_interval, config.lease_duration, config.heartbeat_interval) == (1.0, 30.0, 10.0)
+    assert (config.recover_interval, config.shutdown_grace, config.timeout_grace) == (10.0, 25.0, 1.0)
+    assert (config.unknown_type_delay, config.unknown_type_patience) == (30.0, 86_400.0)
     assert (config.held_limit, config.stuck_limit, config.retry_policy) == (20, 10, RetryPolicy())
 
 

@@ -178,7 +178,10 @@ def test_every_new_job_has_a_nonce_of_its_own() -> None:
     job = NewJob(type="send", id="1")
     changed = dataclasses.replace(job, payload=b"other")
     assert changed.id == job.id
-    assert len({job.nonce, changed.nonce, NewJob(type="send", id="1").nonce}) == 3
+    again = NewJob(type="send", id="1")
+    assert len({job.nonce, changed.nonce, again.nonce}) == 3
+    assert job == again  # to a program the nonce is no part of the job
+    assert job.nonce not in repr(job)
 
 
 @pytest.mark.parametrize("travel", [copy.copy, copy.deepcopy, lambda job: pickle.loads(pickle.dumps(job))])  # noqa: S301 - its own
@@ -260,7 +263,8 @@ def test_the_last_error_is_the_newest() -> None:
         timeout=30.0,
     )
     errors = tuple(ErrorRecord(attempt=attempt, at=NOW, kind="E") for attempt in (1, 2))
-    assert job.last_error is None
+    assert (job.last_error, job.attempts, job.crashes) == (None, 0, 0)
+    assert (job.queue_version, job.partition) == (1, 0)  # where a store has no partitions
     assert dataclasses.replace(job, errors=errors).last_error == errors[1]
 
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler import limits
 from scheduler.errors import ConfigError, InvalidJob
 from scheduler.limits import (
     MAX_BATCH,
@@ -35,6 +36,14 @@ from scheduler.limits import (
 
 class Queue(str, enum.Enum):  # noqa: UP042 - the old spelling is what formats as "Queue.MAIL"
     MAIL = "mail"
+
+
+def test_the_limits_are_those_that_are_promised() -> None:
+    """The documentation names them, and stores may have sized their columns by them."""
+    assert (limits.MAX_NAME, limits.MAX_METADATA, limits.MAX_BATCH) == (200, 8_192, 10_000)
+    assert (limits.MAX_ERRORS, limits.MAX_ERROR_KIND) == (10, 200)
+    assert (limits.MAX_ERROR_MESSAGE, limits.MAX_ERROR_TRACEBACK) == (2_000, 8_000)
+    assert (limits.MAX_COUNT, limits.MAX_DELAY) == (1_000_000, 3_155_760_000.0)
 
 
 # Names
