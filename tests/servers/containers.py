@@ -10,15 +10,16 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from servers import databases, resp
 from servers.ports import Port
 from servers.redis_server import Persistence, RedisCommands
+from servers.server import Server
 
 if TYPE_CHECKING:
     from docker.models.containers import Container  # type: ignore[import-untyped]  # docker has no types
@@ -63,7 +64,7 @@ def why_not(image: str) -> str | None:
     return None
 
 
-class ContainerServer(ABC):
+class ContainerServer(Server):
     """A `Server` in a container, at a fixed port of the engine's host."""
 
     start_timeout = 60.0  # seconds
@@ -73,21 +74,17 @@ class ContainerServer(ABC):
         self.port = self._port.number
         self._container = container.with_bind_ports(inner_port, self.port)
         self._is_made = False
-        self.is_running = False
-
-    @property
-    @abstractmethod
-    def url(self) -> str:
-        """Where clients find it."""
+        self._runs = False
+        self.host = container.get_container_host_ip()  # the engine's
 
     @abstractmethod
     def _answers(self) -> bool:
         """Whether it answers a request now."""
 
     @property
-    def host(self) -> str:
-        """The engine's host."""
-        return self._container.get_container_host_ip()
+    def is_running(self) -> bool:
+        """Whether it was started, and neither stopped nor killed since."""
+        return self._runs
 
     def start(self) -> None:
         """Start it, or start it again; returns when it answers."""
@@ -97,7 +94,7 @@ class ContainerServer(ABC):
             self._port.release()  # the engine may bind it in a way that our reservation would forbid
             self._is_made = True
             self._container.start()
-        self.is_running = True
+        self._runs = True
         end = time.monotonic() + self.start_timeout
         while not self._answers():
             self._inner.reload()
@@ -115,7 +112,7 @@ class ContainerServer(ABC):
         if self.is_running:
             self.thaw()
             self._inner.stop(timeout=30)
-            self.is_running = False
+            self._runs = False
 
     def kill(self) -> None:
         """SIGKILL all its processes. Harmless when it is down."""
@@ -123,12 +120,7 @@ class ContainerServer(ABC):
             self.thaw()
             self._inner.kill("SIGKILL")
             self._inner.wait()
-            self.is_running = False
-
-    def restart(self) -> None:
-        """Stop and start."""
-        self.stop()
-        self.start()
+            self._runs = False
 
     def freeze(self) -> None:
         """Stop all its processes where they stand."""
@@ -144,18 +136,7 @@ class ContainerServer(ABC):
         """Remove it and its data. May be called twice."""
         if self._is_made:
             self._container.stop()
-        self._is_made = self.is_running = False
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        self._is_made = self._runs = False
 
 
 class RedisContainer(RedisCommands, ContainerServer):
@@ -210,7 +191,7 @@ class PostgresContainer(ContainerServer):
         self.thaw()
         self._inner.kill("SIGQUIT")
         self._inner.wait()
-        self.is_running = False
+        self._runs = False
 
     def _answers(self) -> bool:
         return databases.answers(self.url)

@@ -7,8 +7,8 @@ from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
 
 from servers import databases
+from servers.local import LocalServer
 from servers.ports import HOST
-from servers.server import LocalServer
 from servers.users import unprivileged
 
 

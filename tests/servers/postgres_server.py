@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from servers import databases
+from servers.local import LocalServer
 from servers.ports import HOST
-from servers.server import LocalServer
 from servers.users import unprivileged
 
 

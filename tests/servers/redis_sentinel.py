@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Self
 
 from servers import resp
+from servers.local import LocalServer
 from servers.ports import HOST
 from servers.redis_server import RedisCommands, RedisServer
-from servers.server import LocalServer
 
 SERVICE = "scheduler"
 

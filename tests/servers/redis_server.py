@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from servers import resp
+from servers.local import LocalServer
 from servers.ports import HOST
-from servers.server import LocalServer
 
 Persistence = Literal["none", "everysec", "always"]
 

@@ -1,201 +1,55 @@
-"""A server as a test sees it, and one that runs as a process of this machine."""
+"""A server as a test sees it, wherever it runs."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import signal
-import subprocess
-import sys
-import threading
-import time
 from abc import ABC, abstractmethod
-from pathlib import Path
-from typing import ClassVar, Protocol, Self
-
-from servers import processes
-from servers.ports import HOST, Port
-from servers.users import User, scratch_directory
-
-_LAUNCH = Path(__file__).with_name("launch.py")
+from typing import Self
 
 
-class Server(Protocol):
+class Server(ABC):
     """One server with an address and data of its own, both kept from start to start until `close`."""
 
-    @property
-    def url(self) -> str:
-        """Where clients find it, the same for its whole life."""
-        ...
-
-    def start(self) -> None:
-        """Start it, or start it again; returns when it answers."""
-        ...
-
-    def stop(self) -> None:
-        """Shut it down in order. Harmless when it is down."""
-        ...
-
-    def kill(self) -> None:
-        """SIGKILL it and all its processes; returns when they are gone."""
-        ...
-
-    def restart(self) -> None:
-        """Stop and start."""
-        ...
-
-    def freeze(self) -> None:
-        """SIGSTOP: connections stay open, new ones are taken by the kernel, and nothing answers."""
-        ...
-
-    def thaw(self) -> None:
-        """SIGCONT."""
-        ...
-
-    def close(self) -> None:
-        """Stop it and forget its data. May be called twice."""
-        ...
-
-    def __enter__(self) -> Self:
-        """Start it."""
-        ...
-
-    def __exit__(self, *_: object) -> None:
-        """Close it."""
-        ...
-
-
-class LocalServer(ABC):
-    """A `Server` that is a direct child of this process. Used by one thread; started from the main thread."""
-
-    name: ClassVar[str]
-    stop_signal: ClassVar = signal.SIGTERM
-    death_signal: ClassVar = signal.SIGKILL  # what it gets when this process dies
-    start_timeout: ClassVar = 30.0  # seconds
-
-    def __init__(self, user: User | None = None) -> None:
-        self._user = user
-        self._port = Port()
-        self.host = HOST
-        self.port = self._port.number  # the same for its whole life
-        self._process: subprocess.Popen[bytes] | None = None
-        self._frozen: list[int] = []
-        self.directory = scratch_directory(self.name, user)
-        self._log = self.directory / "server.log"
+    host: str
+    port: int
 
     @property
     @abstractmethod
-    def url(self) -> str:
-        """Where clients find it."""
-
-    @abstractmethod
-    def _command(self) -> list[str]:
-        """The program and its arguments."""
-
-    @abstractmethod
-    def _answers(self) -> bool:
-        """Whether it answers a request now. Called every few milliseconds during a start."""
-
-    @property
-    def pid(self) -> int:
-        """The process's id; RuntimeError while it is down."""
-        if self._process is None:
-            raise RuntimeError(f"{self.name} is not running")
-        return self._process.pid
-
-    @property
     def is_running(self) -> bool:
         """Whether it was started, and neither stopped nor killed since."""
-        return self._process is not None
 
     @property
-    def log(self) -> str:
-        """What it has written so far."""
-        return self._log.read_text(errors="replace") if self._log.exists() else ""
+    @abstractmethod
+    def url(self) -> str:
+        """Where clients find it, the same for its whole life."""
 
+    @abstractmethod
     def start(self) -> None:
         """Start it, or start it again; returns when it answers. RuntimeError with its last words when it ends."""
-        if self._process is not None:
-            raise RuntimeError(f"{self.name} is running already")
-        self._spawn()
-        try:
-            self._wait_until_it_answers()
-        except BaseException:
-            self.kill()
-            raise
 
-    def _spawn(self) -> None:
-        if threading.current_thread() is not threading.main_thread():
-            raise RuntimeError("start servers from the main thread: a server dies with the thread that started it")
-        identity = f"{self._user.uid}:{self._user.gid}" if self._user else "-"
-        # -I -S: a start in some 10 ms, and no site hook of the tests' environment runs in it.
-        launch = [sys.executable, "-I", "-S", str(_LAUNCH), str(os.getpid()), str(int(self.death_signal)), identity]
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [*launch, *self._command()],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=self.directory,
-                start_new_session=True,  # a Ctrl-C in the terminal is the tests', not the server's
-            )
+    @abstractmethod
+    def stop(self) -> None:
+        """Shut it down in order. Harmless when it is down."""
 
-    def _wait_until_it_answers(self) -> None:
-        end = time.monotonic() + self.start_timeout
-        while not self._answers():
-            if self._process is None or self._process.poll() is not None:
-                raise RuntimeError(f"{self.name} ended while starting:\n{self.log[-2000:]}")
-            if time.monotonic() > end:
-                raise RuntimeError(f"{self.name} did not answer in {self.start_timeout:g} s:\n{self.log[-2000:]}")
-            time.sleep(0.005)
-
-    def stop(self, number: signal.Signals | None = None, timeout: float = 30.0) -> None:
-        """Send *number*, by default the signal of an orderly end, and wait for it. Harmless when it is down."""
-        if self._process is None:
-            return
-        self.thaw()
-        family = processes.descendants(self.pid)
-        self._process.send_signal(number or self.stop_signal)
-        try:
-            self._process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise
-        processes.wait_gone(family)
-        self._process = None
-
+    @abstractmethod
     def kill(self) -> None:
-        """SIGKILL it and its children at once, as a power cut does; returns when they are gone. Harmless when down."""
-        if self._process is None:
-            return
-        self._process.send_signal(signal.SIGSTOP)  # no new child appears between the look and the kill
-        family = processes.descendants(self.pid)
-        processes.send([self.pid, *family], signal.SIGKILL)
-        self._process.wait()
-        processes.wait_gone(family)
-        self._process, self._frozen = None, []
+        """SIGKILL all its processes at once, as a power cut does; returns when they are gone. Harmless when down."""
 
     def restart(self) -> None:
         """Stop it if it is up, and start it: same port, same data."""
         self.stop()
         self.start()
 
+    @abstractmethod
     def freeze(self) -> None:
-        """SIGSTOP it and its children: connections stay open, new ones are taken by the kernel, nothing answers."""
-        processes.send([self.pid], signal.SIGSTOP)
-        self._frozen = [self.pid, *processes.descendants(self.pid)]
-        processes.send(self._frozen, signal.SIGSTOP)
+        """Stop its processes where they stand: connections stay open, the kernel takes new ones, nothing answers."""
 
+    @abstractmethod
     def thaw(self) -> None:
-        """SIGCONT all that `freeze` stopped. Harmless when nothing is frozen."""
-        processes.send(self._frozen, signal.SIGCONT)
-        self._frozen = []
+        """Let them go on. Harmless when nothing is frozen."""
 
+    @abstractmethod
     def close(self) -> None:
-        """Kill it and delete its data: nobody needs either any more. May be called twice."""
-        self.kill()
-        self._port.release()
-        shutil.rmtree(self.directory, ignore_errors=True)
+        """Kill it and forget its data: nobody needs either any more. May be called twice."""
 
     def __enter__(self) -> Self:
         try:
