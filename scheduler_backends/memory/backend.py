@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Self
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Self, TypeVar
 
 from scheduler.backend import Backend
 from scheduler.clock import Clock
@@ -22,6 +25,9 @@ from scheduler_backends.memory.store import Store
 from scheduler_backends.memory.topology import TopologyMethods
 from scheduler_backends.memory.wakeups import MemoryWaiter
 
+T = TypeVar("T")
+A = TypeVar("A")
+_SLICE = 1_000  # items of a batch that are done under one hold of the lock: some milliseconds
 _URL_OPTIONS: Mapping[str, Parser] = {"partitions": int, "active_version": int, **RETENTION_OPTIONS}
 
 
@@ -77,10 +83,7 @@ class MemoryBackend(ReadMethods, TopologyMethods, Backend):
         """→ scheduled, or ready when due."""
         wanted = all_of("jobs", jobs, NewJob)
         self._store.warn_of_copy()
-        with self._store.lock:
-            answers = calls.enqueue(self._store, wanted, self._store.begin())
-            self._store.end()
-        return answers
+        return self._in_slices(wanted, calls.enqueue)
 
     def promote_due(self, queues: Sequence[str], limit: int) -> Promotion:
         """Scheduled, retry_wait → ready, urgent ones first."""
@@ -110,44 +113,26 @@ class MemoryBackend(ReadMethods, TopologyMethods, Backend):
     def renew(self, leases: Sequence[Lease], duration: float) -> Renewal:
         """Leased → leased, whole lease calls at once."""
         asked, seconds = all_of("leases", leases, Lease), check_duration(duration)
-        with self._store.lock:
-            refused = calls.renew(self._store, asked, seconds, self._store.begin())
-            self._store.end()
-        return Renewal(refused=refused)
+        return Renewal(refused=self._in_slices(asked, partial(calls.renew, duration=seconds)))
 
     def complete(self, completions: Sequence[Completion]) -> Sequence[Lease]:
         """Leased → succeeded."""
         done = all_of("completions", completions, Completion)
         all_of("result", [each.result for each in done if each.result is not None], bytes)
-        with self._store.lock:
-            refused = calls.complete(self._store, done, self._store.begin())
-            self._store.end()
-        return refused
+        return self._in_slices(done, calls.complete)
 
     def retry(self, failures: Sequence[Failure]) -> Sequence[Lease]:
         """Leased → retry_wait, or ready where there is no delay."""
-        failed = all_of("failures", failures, Failure)
-        with self._store.lock:
-            refused = calls.retry(self._store, failed, self._store.begin())
-            self._store.end()
-        return refused
+        return self._in_slices(all_of("failures", failures, Failure), calls.retry)
 
     def bury(self, failures: Sequence[Failure]) -> Sequence[Lease]:
         """Leased → dead."""
-        failed = all_of("failures", failures, Failure)
-        with self._store.lock:
-            refused = calls.bury(self._store, failed, self._store.begin())
-            self._store.end()
-        return refused
+        return self._in_slices(all_of("failures", failures, Failure), calls.bury)
 
     def release(self, leases: Sequence[Lease]) -> Sequence[Lease]:
         """Leased → ready, the attempt given back, first in line and among themselves in the order given."""
-        given = all_of("leases", leases, Lease)
-        with self._store.lock:
-            self._store.begin()
-            refused = calls.release(self._store, given)
-            self._store.end()
-        return refused
+        last_first = all_of("leases", leases, Lease)[::-1]
+        return self._in_slices(last_first, calls.release)[::-1]
 
     def recover_expired(self, queues: Sequence[str], limit: int) -> Recovery:
         """Leased → ready or dead, whole lease calls at once."""
@@ -160,17 +145,22 @@ class MemoryBackend(ReadMethods, TopologyMethods, Backend):
     def cancel(self, queue: str, ids: Sequence[str]) -> Sequence[MoveAnswer]:
         """Scheduled, ready, retry_wait → cancelled."""
         name, asked = check_name("queue", queue, ConfigError), all_of("ids", ids, str)
-        with self._store.lock:
-            answers = calls.cancel_or_requeue(self._store, "cancel", name, asked, self._store.begin())
-            self._store.end()
-        return answers
+        return self._in_slices(asked, partial(calls.cancel, name=name))
 
     def requeue(self, queue: str, ids: Sequence[str]) -> Sequence[MoveAnswer]:
         """Dead → ready, attempts and crashes 0, errors kept."""
         name, asked = check_name("queue", queue, ConfigError), all_of("ids", ids, str)
-        with self._store.lock:
-            answers = calls.cancel_or_requeue(self._store, "requeue", name, asked, self._store.begin())
-            self._store.end()
+        return self._in_slices(asked, partial(calls.requeue, name=name))
+
+    def _in_slices(self, items: Sequence[T], call: Callable[[Store, Sequence[T], datetime], list[A]]) -> list[A]:
+        """One call for some of *items* at a time: a huge batch must not keep a heartbeat from renewing meanwhile."""
+        answers: list[A] = []
+        for start in range(0, max(1, len(items)), _SLICE):
+            if start:
+                time.sleep(0)  # whoever waits for the lock gets it; else this thread would have it again at once
+            with self._store.lock:
+                answers += call(self._store, items[start : start + _SLICE], self._store.begin())
+                self._store.end()
         return answers
 
     # Care.

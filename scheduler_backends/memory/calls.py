@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 from scheduler.jobs import NewJob
 from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, Promotion, Recovery
-from scheduler.states import MOVES, JobState
+from scheduler.states import MOVES, JobState, Move
 from scheduler_backends.memory.groups import Group
+from scheduler_backends.memory.queues import MemoryQueue
 from scheduler_backends.memory.rows import Row
 from scheduler_backends.memory.store import Store
 
@@ -62,7 +63,7 @@ def _leases(rows: Iterable[Row], group: Group) -> list[Lease]:
     return [Lease(job=row.snapshot(), token=group.token, expires_at=group.expires_at) for row in rows]
 
 
-def renew(store: Store, leases: Iterable[Lease], duration: float, now: datetime) -> list[Lease]:
+def renew(store: Store, leases: Iterable[Lease], now: datetime, *, duration: float) -> list[Lease]:
     """Whole lease calls at once; answers the refused."""
     refused = []
     renewed = set()
@@ -115,16 +116,16 @@ def bury(store: Store, failures: Iterable[Failure], now: datetime) -> list[Lease
     return refused
 
 
-def release(store: Store, leases: Sequence[Lease]) -> list[Lease]:
-    """First in line, among themselves in the order given; answers the refused."""
+def release(store: Store, leases: Iterable[Lease], _: datetime) -> list[Lease]:
+    """Each goes before those released earlier; answers the refused."""
     refused = []
-    for given in reversed(leases):
+    for given in leases:
         held = store.held(given)
         if held is None:
             refused.append(given)
         else:
             held.queue.release(held.row)
-    return refused[::-1]
+    return refused
 
 
 def recover(store: Store, names: Sequence[str], limit: int, now: datetime) -> Recovery:
@@ -139,22 +140,29 @@ def recover(store: Store, names: Sequence[str], limit: int, now: datetime) -> Re
     return Recovery(ready=ready, dead=dead, next_expiry=_seconds_until((q.leases.next_expiry() for q in queues), now))
 
 
-def cancel_or_requeue(store: Store, verb: str, name: str, ids: Iterable[str], now: datetime) -> list[MoveAnswer]:
+def cancel(store: Store, ids: Iterable[str], now: datetime, *, name: str) -> list[MoveAnswer]:
     """One answer an id."""
-    sources, (target,) = MOVES[verb]
     queue = store.seen(name)
-    answers = []
-    for job_id in ids:
-        row = queue.jobs.get(job_id)
-        moved = row is not None and row.state in sources
-        if row is not None and moved:
-            if target is JobState.READY:
-                queue.requeue(row, now)
-            else:
-                queue.finish(row, target, now)
-        state = target if moved else None if row is None else row.state
-        answers.append(MoveAnswer(id=job_id, moved=moved, state=state))
-    return answers
+    return [
+        _moved(queue, job_id, MOVES["cancel"], lambda row: queue.finish(row, JobState.CANCELLED, now)) for job_id in ids
+    ]
+
+
+def requeue(store: Store, ids: Iterable[str], now: datetime, *, name: str) -> list[MoveAnswer]:
+    """One answer an id."""
+    queue = store.seen(name)
+    return [_moved(queue, job_id, MOVES["requeue"], lambda row: queue.requeue(row, now)) for job_id in ids]
+
+
+def _moved(queue: MemoryQueue, job_id: str, move: Move, make: Callable[[Row], None]) -> MoveAnswer:
+    row = queue.jobs.get(job_id)
+    if row is None:
+        return MoveAnswer(id=job_id, moved=False, state=None)
+    if row.state not in move.sources:
+        return MoveAnswer(id=job_id, moved=False, state=row.state)
+    make(row)
+    (state,) = move.targets
+    return MoveAnswer(id=job_id, moved=True, state=state)
 
 
 def trim(store: Store, names: Sequence[str], limit: int, now: datetime) -> int:

@@ -20,7 +20,8 @@ class Forked(Protocol):
         ...
 
 
-_lock = threading.Lock()  # guards _members, and lets one fork at a time take their locks
+# Guards _members, and lets one fork at a time take their locks. Re-entrant, for a fork in a signal handler.
+_lock = threading.RLock()
 _members: WeakSet[Forked] = WeakSet()
 _taken: list[Forked] = []  # by the fork under way
 
@@ -50,7 +51,7 @@ def _after_in_child() -> None:
     for member in list(_members):
         member.lock = threading.Lock()
         member.after_fork()
-    _lock = threading.Lock()
+    _lock = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):

@@ -263,6 +263,29 @@ def test_dead_jobs_requeued_and_buried_for_ever_leave_nothing_behind() -> None:
     check_inside(backend)
 
 
+def test_a_huge_batch_lets_go_of_the_lock_in_between() -> None:
+    """So it keeps no heartbeat waiting for longer than a slice takes; each slice asks the clock once."""
+
+    class Counting(ManualClock):
+        calls = 0
+
+        def now(self):
+            self.calls += 1
+            return super().now()
+
+    clock = Counting()
+    backend = MemoryBackend(clock=clock)
+    add(backend, 2_500)
+    assert clock.calls == 3
+    held = lease(backend, 2_500)
+    ids = [each.job.id for each in held]
+    clock.calls = 0
+    assert not backend.release(held)
+    assert not backend.renew([], 1.0).refused
+    assert clock.calls == 3 + 1
+    assert [each.job.id for each in lease(backend, 2_500)] == ids, "first in line, in the order given"
+
+
 def test_a_payload_goes_with_its_job() -> None:
     """A timetable may remember a cancelled job for a while; its payload may be large."""
     backend = MemoryBackend(clock=ManualClock())

@@ -5,12 +5,18 @@ from __future__ import annotations
 import copy
 import pickle
 from dataclasses import replace
+from datetime import timedelta
 
 from memory.moves import QUEUE, add, complete, lease, new
+from scheduler.jobs import ErrorRecord, Job, Priority
 from scheduler.leases import Completion
 from scheduler.queues import Retention
+from scheduler.retry import RetryPolicy
 from scheduler.states import JobState
+from scheduler.testing import ManualClock
+from scheduler.topology import partition_of
 from scheduler_backends.memory import MemoryBackend
+from scheduler_backends.memory.groups import Group
 
 
 def _stored(backend: MemoryBackend, job_id: str) -> dict[str, str]:
@@ -74,3 +80,57 @@ def test_snapshots_can_be_pickled_and_copied() -> None:
     backend = MemoryBackend()
     job = add(backend, metadata={"a": "b"})[0].job
     assert pickle.loads(pickle.dumps(job)) == job == copy.deepcopy(job)  # noqa: S301 - our own bytes
+
+
+def test_a_snapshot_has_every_value_in_its_field() -> None:
+    """It is built through the fields' slots, in their order: each value here is another one."""
+    clock = ManualClock()
+    backend = MemoryBackend(partitions=200, active_version=7, clock=clock)
+    asked = new(
+        type="type",
+        payload=b"payload",
+        delay=1.0,
+        priority=Priority.HIGH,
+        max_retries=11,
+        timeout=12.5,
+        retry_policy=RetryPolicy(initial=13.0),
+        idempotency_key="key",
+        metadata={"meta": "data"},
+    )
+    clock.advance(-5.0)
+    stored_at = clock.now()
+    (answer,) = backend.enqueue([asked])
+    expected = Job(
+        id=asked.id,
+        queue=QUEUE,
+        type="type",
+        payload=b"payload",
+        state=JobState.SCHEDULED,
+        priority=Priority.HIGH,
+        run_at=stored_at + timedelta(seconds=1),
+        created_at=stored_at,
+        max_retries=11,
+        timeout=12.5,
+        due_at=stored_at + timedelta(seconds=1),
+        retry_policy=RetryPolicy(initial=13.0),
+        idempotency_key="key",
+        metadata={"meta": "data"},
+        queue_version=7,
+        partition=partition_of(asked.id, 200),
+    )
+    assert answer.job == expected
+    row = backend._store.queues[QUEUE].jobs[asked.id]
+    values = {
+        "attempts": 21,
+        "crashes": 22,
+        "finished_at": stored_at + timedelta(seconds=23),
+        "errors": (ErrorRecord(attempt=24, at=stored_at, kind="kind"),),
+        "result": b"result",
+    }
+    for name, value in values.items():
+        setattr(row, name, value)
+    group = row.group = Group("token", "worker")
+    group.expires_at = stored_at + timedelta(seconds=25)
+    assert row.snapshot() == replace(
+        expected, **values, lease_owner="worker", lease_expires_at=stored_at + timedelta(seconds=25)
+    )
