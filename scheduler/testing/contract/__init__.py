@@ -31,6 +31,6 @@ pytest.register_assert_rewrite(
     *(f"{__name__}.{module.name}" for module in iter_modules(__path__) if not module.name.startswith("test_")),
 )
 
-from scheduler.testing.contract.suite import BackendContract  # noqa: E402 - after the line above, whose point it is
+from scheduler.testing.contract.rooms import BackendContract  # noqa: E402 - after the line above, whose point it is
 
 __all__ = ["BackendContract"]

@@ -80,6 +80,18 @@ class NamesContract:
         assert all(answer.moved for answer in rig.backend.cancel(rig.queue, half))
         assert sorted(job.id for job in rig.listed(JobState.SCHEDULED)) == sorted(ODD_NAMES[1::2])
 
+    @pytest.mark.parametrize("joint", [":", "/", ".", "\u200b", "}", " ", "-", "|"], ids=ascii)
+    def test_a_queue_and_an_id_never_run_into_each_other(self, rig: Rig, joint: str) -> None:
+        """The names "a" and "b:c" joined are the names "a:b" and "c" joined."""
+        short = rig.new_queue()
+        long = f"{short}{joint}b"
+        rig.queues.append(long)
+        rig.add(queue=short, id=f"b{joint}c", payload=b"short")
+        rig.add(queue=long, id="c", payload=b"long")
+        rig.add(queue=long, id=f"b{joint}c", payload=b"both")
+        assert [lease.job.payload for lease in rig.lease(queues=[short])] == [b"short"]
+        assert sorted(lease.job.payload for lease in rig.lease(queues=[long])) == [b"both", b"long"]
+
     def test_jobs_of_odd_ids_go_their_whole_way(self, rig: Rig) -> None:
         rig.enqueue(*(rig.new(id=id) for id in ODD_NAMES))
         leases = rig.lease()

@@ -7,10 +7,11 @@ from datetime import timedelta
 from typing import TypedDict
 
 from hypothesis import strategies as st
-from hypothesis.stateful import rule
+from hypothesis.stateful import initialize, rule
 
 from scheduler.jobs import NewJob, Priority
-from scheduler.testing.state_machine.drive import Drive, ids, limits, pick, picks, queues
+from scheduler.queues import Retention
+from scheduler.testing.state_machine.drive import RETENTIONS, Drive, ids, limits, pick, picks, queues
 
 
 class Asked(TypedDict):
@@ -28,7 +29,7 @@ _asked = st.fixed_dictionaries(
     {
         "id": ids,
         "queue": queues,
-        "delay": st.sampled_from([None, -50.0, 0.0, 0.5, 2.0, 10.0]),  # negative: a run_at in the past
+        "delay": st.sampled_from([None, None, 0.0, -50.0, 0.5, 2.0, 10.0]),  # negative: a run_at in the past
         "priority": st.sampled_from(Priority),
         "max_retries": st.integers(0, 2),
         "payload": st.binary(max_size=3),
@@ -38,6 +39,12 @@ _asked = st.fixed_dictionaries(
 
 class Arrivals(Drive):
     """enqueue, promote_due, trim."""
+
+    @initialize(retention=st.sampled_from(RETENTIONS), asked=st.lists(_asked, min_size=3, max_size=6))
+    def begin(self, retention: Retention, asked: list[Asked]) -> None:
+        """With some jobs, so that something is there whichever rules are drawn."""
+        self.take(retention)
+        self._enqueue([self._new(one) for one in asked])
 
     @rule(asked=st.lists(_asked, min_size=1, max_size=3))
     def enqueue(self, asked: list[Asked]) -> None:

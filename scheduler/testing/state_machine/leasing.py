@@ -46,17 +46,28 @@ class Leasing(Drive):
         self.model.lease([*leases, *more], owner, self.now + timedelta(seconds=duration), self.now)
         self.given.extend([*leases, *more])
 
-    @rule(places=picks, duration=_durations)
-    def renew(self, places: list[int], duration: float) -> None:
+    def some(self, places: Sequence[int], *, stale: bool) -> list[Lease]:
+        """Leases drawn from those that are held, or from all that were ever given out. Leases first if none is held."""
+        held = [lease for lease in self.given if self.model.holder(lease)]
+        if not held:
+            self.lease((0, 1), 3, 1.25, "first", again=False)
+            held = [lease for lease in self.given if self.model.holder(lease)]
+        return pick(self.given if stale else held, places)
+
+    @rule(places=picks, stale=st.booleans(), duration=_durations)
+    def renew(self, places: list[int], duration: float, *, stale: bool) -> None:
         """All that is held of a lease call together, and stale leases among them."""
-        tokens = {lease.token for lease in pick(self.given, places)}
+        tokens = {lease.token for lease in self.some(places, stale=stale)}
         leases = [lease for lease in self.given if lease.token in tokens]
         refused = self.model.renew(leases, self.now + timedelta(seconds=duration))
         check_refused(self.rig.backend.renew(leases, duration).refused, refused)
 
-    @rule(limit=limits)
-    def recover(self, limit: int) -> None:
-        """One call, which finds some where some have expired, and says whether more have."""
+    @rule(seconds=st.sampled_from([0.0, 2.0, 8.0, 31.0]), limit=limits)
+    def recover(self, seconds: float, limit: int) -> None:
+        """After *seconds*: one call, which finds some where some have expired, and says whether more have."""
+        if not self.model.among(self.queues, JobState.LEASED):
+            self.some([], stale=False)
+        self.clock.advance(seconds)
         rows = self.model.among(self.queues, JobState.LEASED)
         expired = [row for row in rows if row.job.lease_expires_at and row.job.lease_expires_at < self.now]
         recovery = self.rig.backend.recover_expired(self.queues, limit)

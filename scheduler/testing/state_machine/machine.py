@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from scheduler.testing.state_machine.arrivals import Arrivals
-from scheduler.testing.state_machine.leasing import Leasing
 from scheduler.testing.state_machine.operating import Operating
-from scheduler.testing.state_machine.settling import Settling
 from scheduler.testing.state_machine.versions import Versions
 
 
-class BackendMachine(Arrivals, Leasing, Settling, Operating, Versions):
+class BackendMachine(Arrivals, Operating, Versions):
     """Give it a function that answers a rig, with a manual clock, whose backend has the given retention."""

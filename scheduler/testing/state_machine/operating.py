@@ -5,19 +5,29 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from scheduler.states import JobState
-from scheduler.testing.state_machine.drive import Drive, ids, limits, queues
+from scheduler.states import MOVES, JobState
+from scheduler.testing.state_machine.drive import ids, limits, queues
+from scheduler.testing.state_machine.settling import Settling
 
 _PURGEABLE = sorted(set(JobState) - {JobState.LEASED})
 
 
-class Operating(Drive):
+class Operating(Settling):
     """cancel, requeue, purge, pause, resume, and a walk over a list."""
 
-    @rule(move=st.sampled_from(["cancel", "requeue"]), place=queues, wanted=st.lists(ids, max_size=4))
-    def ask(self, move: str, place: int, wanted: list[str]) -> None:
-        """Cancel or requeue ids of any state, absent ones and the same one twice included."""
+    @rule(
+        move=st.sampled_from(["cancel", "requeue"]),
+        place=queues,
+        wanted=st.lists(ids, max_size=4),
+        fitting=st.booleans(),
+    )
+    def ask(self, move: str, place: int, wanted: list[str], *, fitting: bool) -> None:
+        """Cancel or requeue ids of any state, absent ones and the same one twice included, and all it is meant for."""
         queue = self.queues[place]
+        if fitting:
+            if move == "requeue" and not self.model.among([queue], JobState.DEAD):
+                self.fail([0], 0.0, None, stale=False, counted=True, bury=True)
+            wanted = [*wanted, *(row.job.id for row in self.model.among([queue], *MOVES[move].sources))]
         answers = (self.rig.backend.cancel if move == "cancel" else self.rig.backend.requeue)(queue, wanted)
         assert list(answers) == [self.model.ask(move, queue, id, self.now) for id in wanted]
 

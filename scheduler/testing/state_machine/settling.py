@@ -8,37 +8,41 @@ from hypothesis.stateful import rule
 from scheduler.jobs import ErrorDetail
 from scheduler.leases import Completion, Failure
 from scheduler.states import JobState
-from scheduler.testing.state_machine.drive import Drive, check_refused, pick, picks
+from scheduler.testing.state_machine.drive import check_refused, picks
+from scheduler.testing.state_machine.leasing import Leasing
 
 
-class Settling(Drive):
+class Settling(Leasing):
     """complete, retry, bury, release; each draws held and stale leases, and the same one twice."""
 
-    @rule(places=picks, result=st.none() | st.binary(max_size=3))
-    def complete(self, places: list[int], result: bytes | None) -> None:
+    @rule(places=picks, stale=st.booleans(), result=st.none() | st.binary(max_size=3))
+    def complete(self, places: list[int], result: bytes | None, *, stale: bool) -> None:
         """With and without a result."""
-        leases = pick(self.given, places)
+        leases = self.some(places, stale=stale)
         refused = self.rig.backend.complete([Completion(lease=lease, result=result) for lease in leases])
         check_refused(refused, [lease for lease in leases if not self.model.complete(lease, result, self.now)])
 
     @rule(
         places=picks,
+        stale=st.booleans(),
         delay=st.sampled_from([0.0, 0.5, 10.0]),
         error=st.sampled_from([None, ErrorDetail(kind="Oops", message="why")]),
         counted=st.booleans(),
         bury=st.booleans(),
     )
-    def fail(self, places: list[int], delay: float, error: ErrorDetail | None, *, counted: bool, bury: bool) -> None:
+    def fail(
+        self, places: list[int], delay: float, error: ErrorDetail | None, *, stale: bool, counted: bool, bury: bool
+    ) -> None:
         """Retry or bury."""
-        leases = pick(self.given, places)
+        leases = self.some(places, stale=stale)
         failures = [Failure(lease=lease, delay=delay, error=error, counted=counted) for lease in leases]
         refused = self.rig.backend.bury(failures) if bury else self.rig.backend.retry(failures)
         state = JobState.DEAD if bury else JobState.RETRY_WAIT
         check_refused(refused, [each.lease for each in failures if not self.model.fail(each, state, self.now)])
 
-    @rule(places=picks)
-    def release(self, places: list[int]) -> None:
+    @rule(places=picks, stale=st.booleans())
+    def release(self, places: list[int], *, stale: bool) -> None:
         """As if it had not been leased."""
-        leases = pick(self.given, places)
+        leases = self.some(places, stale=stale)
         refused = self.rig.backend.release(leases)
         check_refused(refused, [lease for lease in leases if not self.model.release(lease, self.now)])

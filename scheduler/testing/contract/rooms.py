@@ -1,4 +1,4 @@
-"""The suite put together: one class that a backend's test file inherits from."""
+"""The rooms of the suite, and all of them put together: one class that a backend's test file inherits from."""
 
 from __future__ import annotations
 
