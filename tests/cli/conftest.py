@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import queue
-import re
-import signal
-import subprocess
 import sys
-import threading
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from programs import Program
 from scheduler import Producer
 from scheduler_backends.sqlite import SqliteBackend
 
@@ -72,71 +64,6 @@ def create():
 
 not_a_worker = 7
 """
-WITHIN = 30.0  # seconds: a bound for a loaded machine, reached only by a failure
-
-
-class Command:
-    """A running command; `expect` waits for a line of its output."""
-
-    def __init__(self, arguments: list[str], folder: Path, environment: dict[str, str]) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "scheduler.cli", *arguments],
-            cwd=folder,
-            env=os.environ | {"PYTHONWARNINGS": "error"} | environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        self.lines: list[str] = []
-        self._new: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        for line in self.process.stdout:
-            self._new.put(line)
-        self._new.put(None)
-
-    @property
-    def output(self) -> str:
-        return "".join(self.lines)
-
-    def expect(self, pattern: str, times: int = 1) -> list[re.Match[str]]:
-        """The first matches of so many lines, also among those read before."""
-        while len(found := [match for line in self.lines if (match := re.search(pattern, line))]) < times:
-            try:
-                line = self._new.get(timeout=WITHIN)
-            except queue.Empty:
-                pytest.fail(f"no line like {pattern!r} within {WITHIN} s in:\n{self.output}")
-            if line is None:
-                self._new.put(None)
-                pytest.fail(f"ended without a line like {pattern!r}:\n{self.output}")
-            self.lines.append(line)
-        return found
-
-    def signal(self, number: int) -> None:
-        self.process.send_signal(number)
-
-    def ended(self) -> int:
-        """The exit status, once everything was read."""
-        status = self.process.wait(WITHIN)
-        self._reader.join(WITHIN)
-        while (line := self._new.get(timeout=WITHIN)) is not None:
-            self.lines.append(line)
-        self._new.put(None)
-        return status
-
-    def kill(self) -> None:
-        if self.process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(1.0)
-            self.process.kill()
-        self.process.wait(WITHIN)
-        self._reader.join(WITHIN)
-        self.process.stdout.close()
 
 
 class Application:
@@ -147,10 +74,10 @@ class Application:
         (folder / "app.py").write_text(APPLICATION)
         self.backend = SqliteBackend(folder / "jobs.db")
         self.producer = Producer(self.backend)
-        self.commands: list[Command] = []
+        self.commands: list[Program] = []
 
-    def start(self, *arguments: str, **environment: str) -> Command:
-        command = Command(["worker", *arguments], self.folder, environment)
+    def start(self, *arguments: str, **environment: str) -> Program:
+        command = Program([sys.executable, "-m", "scheduler.cli", "worker", *arguments], self.folder, **environment)
         self.commands.append(command)
         return command
 
@@ -168,33 +95,3 @@ def application(tmp_path: Path) -> Iterator[Application]:
     for command in app.commands:
         command.kill()
     app.backend.close()
-
-
-@pytest.fixture
-def ask() -> Callable[[str], tuple[int, str]]:
-    """Status and body of a GET."""
-
-    def get(url: str) -> tuple[int, str]:
-        try:
-            with urllib.request.urlopen(url, timeout=WITHIN) as answer:  # noqa: S310 - our own server
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
-
-    return get
-
-
-@pytest.fixture
-def wait_for() -> Callable[[Callable[[], object]], None]:
-    """Wait until a condition that no event tells of holds."""
-    never = threading.Event()
-
-    def wait(condition: Callable[[], object]) -> None:
-        for _ in range(int(WITHIN / 0.02)):
-            if condition():
-                return
-            never.wait(0.02)
-        pytest.fail("the condition did not come true in time")
-
-    return wait

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from programs import ask, wait_until
 from scheduler.cli.signals import SAME_SIGNAL
 
 
@@ -51,7 +52,7 @@ def test_a_backend_in_one_process_is_refused(application):
     assert "each process would have its own jobs" in command.output
 
 
-def test_a_killed_child_is_replaced_and_what_it_held_is_told_and_run(application, wait_for):
+def test_a_killed_child_is_replaced_and_what_it_held_is_told_and_run(application):
     job = application.producer.enqueue("wait").job.id
     command = application.start("app:worker", "--processes", "2", LEASE="10")  # still held when the next one starts
     (match,) = command.expect(rf"began {job} (\d+)")
@@ -60,18 +61,18 @@ def test_a_killed_child_is_replaced_and_what_it_held_is_told_and_run(application
     command.expect(rf"The dead worker \S+ held job {job} \(wait\)")
     application.go()
     command.expect(f"ended {job}")
-    wait_for(lambda: application.states() == {"succeeded": 1})
+    wait_until(lambda: application.states() == {"succeeded": 1})
     assert application.backend.get("default", [job])[job].crashes == 1
     command.signal(signal.SIGTERM)
     assert command.ended() == 0
 
 
-def test_a_job_that_kills_its_process_ends_in_dead_and_others_run(application, wait_for):
+def test_a_job_that_kills_its_process_ends_in_dead_and_others_run(application):
     """failures.md 12."""
     poison = application.producer.enqueue("die", max_retries=2).job.id
     other = application.producer.enqueue("say", max_retries=5).job.id
     command = application.start("app:worker", "--processes", "2", "--threads", "1")
-    wait_for(lambda: application.states() == {"dead": 1, "succeeded": 1})
+    wait_until(lambda: application.states() == {"dead": 1, "succeeded": 1})
     job = application.backend.get("default", [poison])[poison]
     assert job.attempts == 3
     assert job.last_error.kind == "LeaseExpired"
@@ -105,14 +106,14 @@ def test_hang_up_replaces_every_child_in_order(application):
     assert command.ended() == 0
 
 
-def test_children_end_when_their_supervisor_is_killed(application, wait_for):
+def test_children_end_when_their_supervisor_is_killed(application):
     for _ in range(2):
         application.producer.enqueue("say")
     command = application.start("app:worker", "--processes", "2")
     children = started(command, 2)
     command.expect("ran", times=2)
     command.process.kill()
-    wait_for(lambda: not any(map(alive, children)))
+    wait_until(lambda: not any(map(alive, children)))
 
 
 def test_a_second_signal_kills_children_that_do_not_end(application):
@@ -127,13 +128,13 @@ def test_a_second_signal_kills_children_that_do_not_end(application):
     assert not any(map(alive, started(command, 2)))
 
 
-def test_health_of_all_processes_is_served_together(application, ask, wait_for):
+def test_health_of_all_processes_is_served_together(application):
     command = application.start("app:worker", "--processes", "2", "--health-port", "0", "--metrics")
     (match,) = command.expect(r"(http://127\.0\.0\.1:\d+)/ready")
-    wait_for(lambda: ask(f"{match[1]}/ready")[0] == 200)
+    wait_until(lambda: ask(f"{match[1]}/ready")[0] == 200)
     for _ in range(10):
         application.producer.enqueue("say")
-    wait_for(lambda: 'event="settled.complete"} 10' in ask(f"{match[1]}/metrics")[1])
+    wait_until(lambda: 'event="settled.complete"} 10' in ask(f"{match[1]}/metrics")[1])
 
 
 def test_a_changed_file_replaces_the_workers(application):

@@ -13,6 +13,7 @@ import threading
 
 import pytest
 
+from programs import ask, wait_until
 from scheduler.cli.signals import SAME_SIGNAL
 
 
@@ -72,14 +73,14 @@ def test_every_option_can_be_set_by_the_environment(application):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_first_signal_lets_running_jobs_finish_and_gives_the_others_back(application, number, wait_for):
+def test_the_first_signal_lets_running_jobs_finish_and_gives_the_others_back(application, number):
     for _ in range(4):
         application.producer.enqueue("wait")
     command = application.start("app:worker")
     command.expect("began", times=2)
     command.signal(number)
     command.expect("Stopping: running jobs may finish")
-    wait_for(lambda: application.states() == {"leased": 2, "ready": 2})
+    wait_until(lambda: application.states() == {"leased": 2, "ready": 2})
     application.go()
     assert command.ended() == 0, command.output
     assert application.states() == {"ready": 2, "succeeded": 2}
@@ -106,13 +107,13 @@ def test_a_handler_that_does_not_end_is_abandoned_and_told_by_the_exit_status(ap
     assert application.states() == {"leased": 1}
 
 
-def test_a_drain_finishes_without_a_limit(application, wait_for):
+def test_a_drain_finishes_without_a_limit(application):
     for _ in range(3):
         application.producer.enqueue("wait")
     command = application.start("app:worker", "--grace", "0.1")
     command.expect("began", times=2)
     command.signal(signal.SIGUSR2)
-    wait_for(lambda: application.states() == {"leased": 2, "ready": 1})
+    wait_until(lambda: application.states() == {"leased": 2, "ready": 1})
     application.go()
     assert command.ended() == 0, command.output
     assert application.states() == {"ready": 1, "succeeded": 2}
@@ -161,21 +162,21 @@ def test_logs_are_json_lines_when_asked_for(application):
     assert lines[-1]["message"].startswith("Stopped")
 
 
-def test_health_is_told_by_file_and_by_port(application, ask, wait_for):
+def test_health_is_told_by_file_and_by_port(application):
     command = application.start("app:worker", "--health-file", "health.json", "--health-port", "0", "--metrics")
     (match,) = command.expect(r"(http://127\.0\.0\.1:\d+)/ready")
     url = match[1]
-    wait_for(lambda: ask(f"{url}/ready")[0] == 200)
+    wait_until(lambda: ask(f"{url}/ready")[0] == 200)
     assert ask(f"{url}/live")[0] == 200
     application.producer.enqueue("say")
     command.expect("ran")
-    wait_for(lambda: 'event="settled.complete"} 1' in ask(f"{url}/metrics")[1])
+    wait_until(lambda: 'event="settled.complete"} 1' in ask(f"{url}/metrics")[1])
     assert ask(f"{url}/else")[0] == 404
-    wait_for((application.folder / "health.json").exists)
-    wait_for(lambda: json.loads((application.folder / "health.json").read_text())["ready"])
+    wait_until((application.folder / "health.json").exists)
+    wait_until(lambda: json.loads((application.folder / "health.json").read_text())["ready"])
 
 
-def test_metrics_are_served_only_when_asked_for(application, ask):
+def test_metrics_are_served_only_when_asked_for(application):
     command = application.start("app:worker", "--health-port", "0")
     (match,) = command.expect(r"(http://127\.0\.0\.1:\d+)/ready")
     assert ask(f"{match[1]}/metrics")[0] == 404

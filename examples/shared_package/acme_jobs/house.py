@@ -1,0 +1,99 @@
+"""Acme's queues, jobs and conventions."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from functools import cache
+from typing import Any, ClassVar, TypeVar, cast
+
+from scheduler import Job, JobContext, Priority, Producer, RetryPolicy, Worker, WorkerConfig, backend_from_url
+from scheduler.backend import Backend
+
+
+class Queue(StrEnum):
+    """All of Acme's queues."""
+
+    MAIL = "acme.mail"
+    STOCK = "acme.stock"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What a job of Acme's carries. A subclass says what it is called and where it waits."""
+
+    TYPE: ClassVar[str]
+    QUEUE: ClassVar[Queue]
+    PRIORITY: ClassVar[Priority] = Priority.NORMAL
+
+
+@dataclass(frozen=True, kw_only=True)
+class InvoiceMail(Order):
+    """Mail an invoice to a customer."""
+
+    TYPE = "mail.invoice"
+    QUEUE = Queue.MAIL
+    PRIORITY = Priority.HIGH
+    customer: int
+    invoice: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class StockCount(Order):
+    """Count what lies in a store room."""
+
+    TYPE = "stock.count"
+    QUEUE = Queue.STOCK
+    room: str
+
+
+AnyOrder = TypeVar("AnyOrder", bound=Order)
+
+
+@cache
+def _backend() -> Backend:
+    return backend_from_url(os.environ.get("ACME_JOBS", "sqlite:///acme.db"))
+
+
+@cache
+def _producer() -> Producer:
+    return Producer(_backend())
+
+
+def submit(order: Order, *, delay: float | None = None, request: str = "") -> str:
+    """Have *order* done, *delay* seconds from now; answers the job's id. request: what it came from, for the logs."""
+    asked_by = getpass.getuser()
+    return (
+        _producer()
+        .enqueue(
+            order.TYPE,
+            asdict(order),
+            queue=order.QUEUE,
+            priority=order.PRIORITY,
+            delay=delay,
+            retry_policy=RetryPolicy.durable(),
+            metadata={"asked_by": asked_by, "request": request},
+        )
+        .job.id
+    )
+
+
+def new_worker(*queues: Queue, threads: int = 8) -> Worker:
+    """A worker in Acme's usual configuration, for *queues* or all of them."""
+    return Worker(_backend(), WorkerConfig(queues=queues or tuple(Queue), concurrency=threads))
+
+
+def handles(worker: Worker, kind: type[AnyOrder]) -> Callable[[Callable[[AnyOrder], None]], Callable[[AnyOrder], None]]:
+    """Decorate the function that does orders of *kind*: it is given the order itself, not a job and a context."""
+
+    def register(function: Callable[[AnyOrder], None]) -> Callable[[AnyOrder], None]:
+        def handler(job: Job, ctx: JobContext) -> None:  # noqa: ARG001 - the library calls it so
+            function(kind(**cast("dict[str, Any]", ctx.data)))  # a field too many or too few is a failed attempt
+
+        worker.handle(kind.TYPE, handler)
+        return function
+
+    return register
