@@ -18,11 +18,18 @@ from scheduler_backends.redis.scripts import Script
 
 
 class Call(NamedTuple):
-    """One script on one partition."""
+    """One script on one partition, or (script None) the words of a plain command."""
 
-    script: Script
+    script: Script | None
     partition: Partition
     args: tuple[Word, ...]
+
+    def command(self) -> Command:
+        """What is sent."""
+        script, partition, args = self
+        if script is None:
+            return Command(partition.tag, args)
+        return Command(partition.tag, (b"EVALSHA", script.sha, *partition.head(script), *args))
 
 
 class Calls:
@@ -45,10 +52,7 @@ class Calls:
         """
         if self._closed.is_set():
             raise BackendClosed("this backend was closed")
-        commands = [
-            Command(call.partition.tag, (b"EVALSHA", call.script.sha, *call.partition.head(call.script), *call.args))
-            for call in calls
-        ]
+        commands = [call.command() for call in calls]
         commands.extend(also)
         answers = self._router.run(commands)
         self._load_missing(calls, commands, answers)
@@ -102,8 +106,9 @@ class Calls:
         missing = [number for number, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
         if missing:
             again = [
-                Command(commands[number].key, (b"EVAL", calls[number].script.text, *commands[number].words[2:]))
+                Command(commands[number].key, (b"EVAL", script.text, *commands[number].words[2:]))
                 for number in missing
+                if (script := calls[number].script) is not None  # a plain command never misses one
             ]
             for number, answer in zip(missing, self._router.run(again), strict=True):
                 answers[number] = answer

@@ -20,7 +20,7 @@ from typing import cast
 
 from scheduler.errors import InvalidJob
 from scheduler.jobs import ErrorDetail, ErrorRecord, Job, NewJob, Priority
-from scheduler.leases import Lease
+from scheduler.leases import Enqueued, Lease
 from scheduler.retry import RetryPolicy
 from scheduler.states import JobState
 from scheduler.values import maker_of
@@ -39,9 +39,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PRIORITIES = tuple(Priority)
 _NO_HISTORY = (0, 0, ())
 
+# An enum's own look-up of a member is slow; these are met for every job.
+_READY, _SCHEDULED, _LEASED = JobState.READY, JobState.SCHEDULED, JobState.LEASED
+_COUNTS_THE_PRESENT = (JobState.LEASED, JobState.SUCCEEDED)
+
 # The fields in their order; checks nothing and knows no defaults.
 _job = maker_of(Job)
 _lease = maker_of(Lease)
+_enqueued = maker_of(Enqueued)
 
 
 class Damaged(Exception):  # noqa: N818 - says what the record is
@@ -90,26 +95,25 @@ def when_of(job: NewJob) -> bytes:
     return b"+%d" % round(job.delay * 1_000_000) if job.delay else b""
 
 
-def stored(job: NewJob, partition: Partition, now_us: int) -> Job:
-    """The job as enqueue.lua has just stored it; the same sums as there."""
-    now = moment(now_us)
-    due_at = None
-    if job.run_at is not None:
-        run_at, run_us = job.run_at, micros(job.run_at)
-    elif job.delay:
-        run_us = now_us + round(job.delay * 1_000_000)
-        run_at = moment(run_us)
-    else:
-        run_at, run_us = now, now_us
-    state = JobState.READY
-    due_ms = -(-run_us // 1000)
-    if due_ms > now_us // 1000:
-        state, due_at = JobState.SCHEDULED, _due(due_ms)
-    return _job(
+def stored(job: NewJob, partition: Partition, now_us: int) -> Enqueued:
+    """The answer for a job that enqueue.lua has just stored; the same sums as there."""
+    now = run_at = moment(now_us)
+    state, due_at = _READY, None
+    if job.run_at is not None or job.delay:
+        if job.run_at is not None:
+            run_at, run_us = job.run_at, micros(job.run_at)
+        else:
+            run_us = now_us + round((job.delay or 0.0) * 1_000_000)
+            run_at = moment(run_us)
+        due_ms = -(-run_us // 1000)
+        if due_ms > now_us // 1000:
+            state, due_at = _SCHEDULED, _due(due_ms)
+    made = _job(
         job.id, job.queue, job.type, job.payload, state, job.priority, run_at, now, job.max_retries, job.timeout,
-        due_at, 0, 0, job.retry_policy, job.idempotency_key, dict(job.metadata), None, (), None, None, None,
-        partition.version, partition.number,
+        due_at, 0, 0, job.retry_policy, job.idempotency_key, dict(job.metadata) if job.metadata else {}, None, (), None,
+        None, None, partition.version, partition.number,
     )  # fmt: skip  # the fields of Job in their order
+    return _enqueued(made, True)
 
 
 def _due(ms: int) -> datetime:
@@ -129,7 +133,7 @@ def leases_of(  # noqa: PLR0917 - called for every batch
     damaged: list[tuple[bytes, str]] = []
     for raw, record in _pairs(pairs):
         try:
-            job = _read(partition, raw, record, pasts.get(raw), JobState.LEASED, None, None, worker, expires_at, None)
+            job = _read(partition, raw, record, pasts.get(raw), _LEASED, None, None, worker, expires_at, None)
         except Damaged as error:
             damaged.append((raw, str(error)))
         else:
@@ -184,7 +188,7 @@ def _read(  # noqa: PLR0917 - called for every job: keywords would cost a tenth
             policy, key, metadata = _extra(record[kind_end:extra_end])
         attempts, crashes, errors = _history(past) if past else _NO_HISTORY
         # The present lease is not counted until it ends, and a completed one never is: see prelude/history.lua.
-        if state is JobState.LEASED or state is JobState.SUCCEEDED:
+        if state is _LEASED or state in _COUNTS_THE_PRESENT:
             attempts += 1
         created_at = moment(created_us)
         return _job(
@@ -234,6 +238,7 @@ def _history(value: bytes) -> tuple[int, int, tuple[ErrorRecord, ...]]:
     return cast("int", attempts), cast("int", crashes), tuple(errors)
 
 
-def is_repeat(view: Sequence[bytes], job: NewJob) -> bool:
-    """Whether the stored job came from this very NewJob."""
-    return view[1][22:30] == bytes.fromhex(job.nonce)
+def known(job: NewJob, partition: Partition, view: Sequence[bytes]) -> Enqueued:
+    """The answer for a job whose id is there already: new all the same where it came from this very NewJob."""
+    is_repeat = view[1][22:30] == bytes.fromhex(job.nonce)
+    return _enqueued(job_of(partition, job.id.encode(), view), is_repeat)

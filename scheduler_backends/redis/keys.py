@@ -29,6 +29,8 @@ SUFFIXES = {
 }
 """What a script calls a key of its partition -> how the key ends."""
 
+READY = ("ready0", "ready1", "ready2", "ready3")
+
 _ESCAPES = str.maketrans({":": "%3A", "%": "%25", "{": "%7B", "}": "%7D"})
 _ESCAPES_IN_PREFIX = str.maketrans({"%": "%25", "{": "%7B", "}": "%7D"})
 
@@ -48,11 +50,15 @@ class Partition:
     def __repr__(self) -> str:
         return f"<Partition {self.queue!r} v{self.version} p{self.number}>"
 
+    def key(self, name: str) -> bytes:
+        """The key that scripts call *name*."""
+        return self.tag + b":" + SUFFIXES[name]
+
     def head(self, script: Script) -> tuple[bytes | int, ...]:
         """Number of keys and the keys that *script* declares."""
         head = self._heads.get(script)
         if head is None:
-            head = (len(script.keys), *(self.tag + b":" + SUFFIXES[name] for name in script.keys))
+            head = (len(script.keys), *map(self.key, script.keys))
             self._heads[script] = head
         return head
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import cast
 
 from scheduler.errors import BackendError, BackendUnavailable
@@ -27,8 +28,27 @@ class Layout:
     exists: bool
     epoch: bytes | None  # as the store writes it, to be compared
     pause: bytes  # its number, ':', 1 or 0
-    partitions: tuple[Partition, ...]  # of all versions, those of draining ones first
+    versions: tuple[tuple[Partition, ...], ...]  # each version's partitions, the active version first
     read_at: float  # by time.monotonic()
+
+    @property
+    def partitions(self) -> tuple[Partition, ...]:
+        """All there are, by version and number."""
+        return tuple(sorted(chain.from_iterable(self.versions), key=lambda one: (one.version, one.number)))
+
+    @property
+    def drains(self) -> bool:
+        """Whether there are versions besides the active one."""
+        return len(self.versions) > 1
+
+    def home(self, job_id: str) -> Partition:
+        """Where a new job of this id goes."""
+        partitions = self.versions[0]
+        return partitions[partition_of(job_id, len(partitions))] if len(partitions) > 1 else partitions[0]
+
+    def homes(self, job_id: str) -> list[Partition]:
+        """Where a job of this id may stand: one partition a version, the active version's first."""
+        return [partitions[partition_of(job_id, len(partitions))] for partitions in self.versions]
 
 
 class Layouts:
@@ -80,24 +100,16 @@ class Layouts:
         """The layout that a script of this queue's topology has answered, remembered."""
         return self._note(queue, fields)
 
-    def homes(self, layout: Layout, job_id: str) -> list[Partition]:
-        """Where a job of this id may stand: one partition a version, the active one's first."""
-        versions = sorted(layout.topology.versions, key=lambda one: one.state is not VersionState.ACTIVE)
-        return [
-            self._keys.partition(layout.topology.queue, one.version, partition_of(job_id, one.partitions))
-            for one in versions
-        ]
-
     def sweep(
         self, queues: Sequence[str], ask: Callable[[Sequence[Partition]], Sequence[Call]]
-    ) -> list[tuple[Partition, object]]:
+    ) -> list[tuple[Call, object]]:
         """
-        Each partition of *queues* with the answer of its call; errors of the library stand in place of answers.
+        The calls on the partitions of *queues*, each with its answer; errors of the library stand in place of those.
 
         *ask* makes the calls for some partitions. The versions' epoch is read in the same round trip, so that a version
         or a queue that is new since the last call is not overlooked: its partitions are then asked in a further one.
         """
-        results: list[tuple[Partition, object]] = []
+        results: list[tuple[Call, object]] = []
         asked: set[Partition] = set()
         layouts = {queue: self._known.get(queue) for queue in queues}
         unknown = [queue for queue, layout in layouts.items() if layout is None]
@@ -113,7 +125,7 @@ class Layouts:
             ]
             calls = ask(partitions) if partitions else []
             answers = self._calls.run(calls, [self._epoch_of(queue) for queue in queues])
-            results.extend(zip((call.partition for call in calls), answers, strict=False))
+            results.extend(zip(calls, answers, strict=False))
             asked.update(partitions)
             changed = []
             for queue, epoch in zip(queues, answers[len(calls) :], strict=True):
@@ -163,8 +175,9 @@ class Layouts:
             exists=exists,
             epoch=fields.get(b"epoch"),
             pause=fields.get(b"pause", b"0:0"),
-            partitions=tuple(
-                self._keys.partition(queue, one.version, number) for one in versions for number in range(one.partitions)
+            versions=tuple(
+                tuple(self._keys.partition(queue, one.version, number) for number in range(one.partitions))
+                for one in sorted(versions, key=lambda one: one.version != active)
             ),
             read_at=time.monotonic(),
         )

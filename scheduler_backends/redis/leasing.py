@@ -10,13 +10,16 @@ from scheduler.leases import Lease
 from scheduler_backends.redis.calls import Call, Calls, what_succeeded
 from scheduler_backends.redis.codec import leases_of
 from scheduler_backends.redis.errors import log
-from scheduler_backends.redis.keys import Partition
+from scheduler_backends.redis.keys import READY, Partition
 from scheduler_backends.redis.layouts import Layouts
 from scheduler_backends.redis.scripts import LEASE, SET_ASIDE
 from scheduler_backends.redis.settling import Settling
 
 SHARE = 1_000  # jobs of a lease call in one partition; Lua's unpack ends near 8,000 values
-ROUNDS = 3  # of asking those partitions again that have more
+WORTH_A_SCRIPT = 32  # jobs: below that, asking one partition more costs more than its jobs do
+ROUNDS = 4  # of asking on, while partitions have more and more is wanted
+
+_Answer = tuple[int, bytes, int, list[bytes], list[bytes], list[bytes]]  # of lease.lua
 
 
 class Leasing:
@@ -26,7 +29,7 @@ class Leasing:
         self._calls = calls
         self._layouts = layouts
         self._settling = settling
-        # A hint and nothing else: the partitions that had more when last asked. They are given the larger shares.
+        # A hint and nothing else: the partitions that had more when last looked at. A set's own operations are atomic.
         self._busy: set[Partition] = set()
 
     def lease(self, queues: Sequence[str], token: str, worker_id: str, duration: float, limit: int) -> list[Lease]:
@@ -34,13 +37,12 @@ class Leasing:
         call = _LeaseCall(self._calls, self._busy, token, worker_id, duration, limit)
         call.take(self._layouts.sweep(queues, call.first_round))
         for _ in range(ROUNDS):
-            partitions = call.worth_asking_again()
-            if not partitions:
+            calls = call.further_round()
+            if not calls:
                 break
-            calls = call.further_round(partitions)
-            call.take(list(zip((one.partition for one in calls), self._calls.run(calls), strict=True)))
+            call.take(list(zip(calls, self._calls.run(calls), strict=True)))
         if call.surplus:
-            # A repeat, whose first try had asked the partitions for other shares: what is too much goes back.
+            # A repeat whose first try had asked the partitions for other shares: what is too much goes back.
             self._settling.release(call.surplus)
         return call.leases
 
@@ -51,92 +53,117 @@ class _LeaseCall:
     def __init__(  # noqa: PLR0917 - one caller, just above
         self, calls: Calls, busy: set[Partition], token: str, worker_id: str, duration: float, limit: int
     ) -> None:
-        self.leases: list[Lease] = []
-        self.surplus: list[Lease] = []
         self._calls = calls
         self._busy = busy
         self._token = token
         self._group = bytes.fromhex(token)
         self._worker_id = worker_id
-        self._duration = math.ceil(duration * 1000)
+        self._milliseconds = math.ceil(duration * 1000)
         self._limit = limit
+        self._held: list[Lease] = []  # from an earlier try of this call
+        self._new: list[Lease] = []
         self._given: dict[Partition, int] = {}
-        self._more: list[Partition] = []  # those that have more, of the last round
+        # Of the last round: those that have more, and those that a glance showed to hold something from an earlier try.
+        self._more: list[Partition] = []
+        self._holding: list[Partition] = []
+
+    @property
+    def leases(self) -> list[Lease]:
+        """What the call answers."""
+        return self._held + self._new[: self._room(self._held)]
+
+    @property
+    def surplus(self) -> list[Lease]:
+        """What was leased and is more than was asked for."""
+        return self._new[self._room(self._held) :]
 
     def first_round(self, partitions: Sequence[Partition]) -> list[Call]:
-        """Every partition is asked, be it only for what it holds under the token."""
-        chosen = [partition for partition in partitions if partition in self._busy] or partitions
-        shares = self._shares(chosen)
-        return [self._call(partition, shares.get(partition, 0), again=0) for partition in partitions]
-
-    def further_round(self, partitions: Sequence[Partition]) -> list[Call]:
-        """Those that have more, for what is still wanted."""
-        return [self._call(partition, share, again=1) for partition, share in self._shares(partitions).items() if share]
-
-    def worth_asking_again(self) -> list[Partition]:
-        """The partitions that have more, while more is wanted."""
-        if len(self.leases) >= self._limit:
-            return []
-        return [partition for partition in self._more if self._given.get(partition, 0) < SHARE]
-
-    def take(self, answers: Sequence[tuple[Partition, object]]) -> None:
-        """Note what the partitions gave."""
-        self._more = []
-        held: list[Lease] = []
-        new: list[Lease] = []
-        if not answers:
-            return
-        usable = (
-            what_succeeded([answer for _, answer in answers])
-            if not self.leases
-            else [None if isinstance(answer, Exception) else answer for _, answer in answers]
-        )
-        for (partition, _), answer in zip(answers, usable, strict=True):
-            if answer is None:
-                continue
-            more, expires, before, pairs, histories, lost = cast(
-                "tuple[int, bytes, int, list[bytes], list[bytes], list[bytes]]", answer
-            )
-            if more:
-                self._busy.add(partition)
-                self._more.append(partition)
-            else:
-                self._busy.discard(partition)
-            for raw, reason in zip(lost[::2], lost[1::2], strict=True):
-                log.warning("%r: set aside %r, which %s", partition, raw, reason.decode())
-            if pairs:
-                self._given[partition] = self._given.get(partition, 0) + len(pairs) // 2
-                leases, damaged = leases_of(
-                    partition, pairs, histories, self._worker_id, self._token, int(float(expires)) * 1000
-                )
-                if damaged:
-                    self._set_aside(partition, damaged)
-                    before = min(before, len(leases))
-                held += leases[:before]
-                new += leases[before:]
-        room = max(self._limit - len(self.leases) - len(held), 0)
-        self.leases += held + new[:room]
-        self.surplus += new[room:]
-
-    def _shares(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
         """
-        The wanted number spread evenly over the queues, and in each over its partitions.
+        A share for some partitions that had more when last looked at (for all, if none had), a glance at the others.
 
-        Whose turn it is to have one more follows from the token, of which each call has the next.
+        A glance tells whether this call is a repeat of which the partition holds something, and whether any job is
+        ready there.
+        """
+        busy = [partition for partition in partitions if partition in self._busy]
+        shares = self._shares(busy) if busy else self._shares(partitions, worth=1)
+        calls = [self._call(partition, share, again=0) for partition, share in shares.items() if share or not busy]
+        for partition in partitions if busy else ():
+            if not shares.get(partition):
+                calls.append(Call(None, partition, (b"HEXISTS", partition.key("holding"), self._group)))
+                calls.append(Call(None, partition, (b"EXISTS", *map(partition.key, READY))))
+        return calls
+
+    def further_round(self) -> list[Call]:
+        """What is still to be asked: who holds something from an earlier try, and who has more while more is wanted."""
+        calls = [self._call(partition, 0, again=0) for partition in self._holding]
+        more = [one for one in self._more if self._given.get(one, 0) < SHARE and one not in self._holding]
+        if more and self._room(self._held, self._new) > 0:
+            calls += [self._call(one, share, again=1) for one, share in self._shares(more).items() if share]
+        return calls
+
+    def take(self, answers: Sequence[tuple[Call, object]]) -> None:
+        """Note what the partitions gave."""
+        self._more, self._holding = [], []
+        if answers:
+            # Jobs that other partitions have given must not be lost to an error of one.
+            for (call, _), answer in zip(answers, what_succeeded([one for _, one in answers]), strict=True):
+                if answer is None:
+                    continue
+                if call.script is LEASE:
+                    self._take_jobs(call.partition, cast("_Answer", answer))
+                elif call.args[0] == b"EXISTS":
+                    self._note_more(call.partition, more=cast("int", answer))
+                elif answer:
+                    self._holding.append(call.partition)
+
+    def _take_jobs(self, partition: Partition, answer: _Answer) -> None:
+        more, expires, before, pairs, histories, lost = answer
+        self._note_more(partition, more=more)
+        for raw, reason in zip(lost[::2], lost[1::2], strict=True):
+            log.warning("%r: set aside %r, which %s", partition, raw, reason.decode())
+        if pairs:
+            self._given[partition] = self._given.get(partition, 0) + len(pairs) // 2
+            leases, damaged = leases_of(
+                partition, pairs, histories, self._worker_id, self._token, int(float(expires)) * 1000
+            )
+            if damaged:
+                self._set_aside(partition, damaged)
+                before = min(before, len(leases))
+            self._held += leases[:before]
+            self._new += leases[before:]
+
+    def _note_more(self, partition: Partition, *, more: int) -> None:
+        if more:
+            self._busy.add(partition)
+            self._more.append(partition)
+        else:
+            self._busy.discard(partition)
+
+    def _room(self, *taken: Sequence[Lease]) -> int:
+        return max(self._limit - sum(map(len, taken)), 0)
+
+    def _shares(self, partitions: Sequence[Partition], *, worth: int = WORTH_A_SCRIPT) -> dict[Partition, int]:
+        """
+        What is wanted, spread evenly over the queues, and in each over as many partitions as are *worth* it.
+
+        Whose turn it is follows from the token, of which each call has the next.
         """
         queues: dict[str, list[Partition]] = {}
         for partition in partitions:
             queues.setdefault(partition.queue, []).append(partition)
         turn = int(self._token[-8:], 16)
         shares: dict[Partition, int] = {}
-        wanted = self._limit - len(self.leases)
+        wanted = self._room(self._held, self._new)
         for of_queue, mine in zip(_split(wanted, len(queues), turn), queues.values(), strict=True):
-            for share, partition in zip(_split(of_queue, len(mine), turn // len(queues)), mine, strict=True):
+            count = min(len(mine), max(1, of_queue // worth)) if worth > 1 else len(mine)
+            first = turn // len(queues) * count
+            chosen = [mine[(first + place) % len(mine)] for place in range(count)]
+            for share, partition in zip(_split(of_queue, count, turn // len(queues)), chosen, strict=True):
                 shares[partition] = min(share, SHARE - self._given.get(partition, 0))
         return shares
 
     def _call(self, partition: Partition, share: int, *, again: int) -> Call:
-        args = (self._calls.now(), share, self._duration, self._group, self._worker_id.encode(), again)
+        args = (self._calls.now(), share, self._milliseconds, self._group, self._worker_id.encode(), again)
         return Call(LEASE, partition, args)
 
     def _set_aside(self, partition: Partition, damaged: Sequence[tuple[bytes, str]]) -> None:

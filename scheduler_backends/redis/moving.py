@@ -177,16 +177,17 @@ class Moving:
         for _ in range(LAPS):
             busy = []
             usable = what_succeeded([answer for _, answer in answers]) if answers else []
-            for (partition, _), answer in zip(answers, usable, strict=True):
+            for (call, _), answer in zip(answers, usable, strict=True):
                 if answer is not None:
-                    moved, more = take(partition, answer)
+                    moved, more = take(call.partition, answer)
                     left -= moved
                     if more:
-                        busy.append(partition)
+                        busy.append(call.partition)
             if left <= 0 or not busy:
                 break
             busy = busy[:left]  # each is asked for one at least
-            answers = list(zip(busy, self._calls.run(share_out(busy)), strict=True))
+            calls = share_out(busy)
+            answers = list(zip(calls, self._calls.run(calls), strict=True))
         return limit - left
 
     def _by_id(
@@ -222,7 +223,7 @@ class Moving:
     ) -> list[int]:
         if not layout.exists:
             return missing
-        homes = {number: self._layouts.homes(layout, answers[number].id) for number in missing}
+        homes = {number: layout.homes(answers[number].id) for number in missing}
         for version in range(len(layout.topology.versions)):
             by_partition: dict[Partition, list[int]] = {}
             for number in missing:

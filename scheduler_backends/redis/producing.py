@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 from scheduler.errors import BackendUnavailable
 from scheduler.jobs import NewJob
 from scheduler.leases import Enqueued
 from scheduler_backends.redis.calls import Call, Calls
-from scheduler_backends.redis.codec import body_of, is_repeat, job_of, stored, when_of
+from scheduler_backends.redis.codec import body_of, known, stored, when_of
 from scheduler_backends.redis.keys import Keys, Partition
-from scheduler_backends.redis.layouts import ROUNDS, Layouts
+from scheduler_backends.redis.layouts import ROUNDS, Layout, Layouts
 from scheduler_backends.redis.routing import Word
 from scheduler_backends.redis.scripts import ENQUEUE, GET
 
 SLICE = 1_000  # jobs in one script; Lua's unpack ends near 8,000 values
 SLICE_BYTES = 4 * 1024 * 1024  # of payload in one round trip, so that no call holds up the server for long
+
+
+_Addressed = tuple[int, NewJob, bytes]  # its number in the call, the job, its id as the store writes it
 
 
 class Producing:
@@ -34,80 +37,85 @@ class Producing:
             self._enqueue(jobs, numbers, answers)
         return cast("list[Enqueued]", answers)
 
-    def _enqueue(self, jobs: Sequence[NewJob], numbers: list[int], answers: list[Enqueued | None]) -> None:
+    def _enqueue(self, jobs: Sequence[NewJob], numbers: Sequence[int], answers: list[Enqueued | None]) -> None:
+        """One round trip, unless a gate is shut or a version drains."""
         fresh = False
         for _ in range(ROUNDS):
-            by_partition = self._route(jobs, numbers, answers, fresh=fresh)
-            if not by_partition:
-                return
-            numbers = self._send(jobs, by_partition, answers)
-            if not numbers:
-                return
-            # A gate was shut: never opened, or sealed because this version drains. Look again, and open what is new.
-            fresh = True
-            for queue in {jobs[number].queue for number in numbers}:
-                layout = self._layouts.create(queue)
-                shut = {
-                    self._layouts.homes(layout, jobs[number].id)[0] for number in numbers if jobs[number].queue == queue
+            by_partition, older = self._route(jobs, numbers, fresh=fresh)
+            if older:
+                self._look_in_draining(older, answers)
+                by_partition = {
+                    partition: left
+                    for partition, addressed in by_partition.items()
+                    if (left := [one for one in addressed if answers[one[0]] is None])
                 }
-                self._layouts.open(layout, shut)
+            shut = self._send(by_partition, answers) if by_partition else []
+            if not shut:
+                return
+            # Never opened, or sealed because this version drains. Look again, and open what is new.
+            fresh = True
+            numbers = [number for number, _, _ in shut]
+            for queue in {job.queue for _, job, _ in shut}:
+                layout = self._layouts.create(queue)
+                self._layouts.open(layout, {layout.home(job.id) for _, job, _ in shut if job.queue == queue})
         raise BackendUnavailable("the queue's versions change faster than jobs can be enqueued")
 
     def _route(
-        self, jobs: Sequence[NewJob], numbers: list[int], answers: list[Enqueued | None], *, fresh: bool
-    ) -> dict[Partition, list[int]]:
-        """Where each job goes. Those that a draining version holds already are answered here."""
-        layouts = {queue: self._layouts.of(queue, fresh=fresh) for queue in {jobs[number].queue for number in numbers}}
-        by_partition: dict[Partition, list[int]] = {}
-        look: list[tuple[int, Partition]] = []
+        self, jobs: Sequence[NewJob], numbers: Sequence[int], *, fresh: bool
+    ) -> tuple[dict[Partition, list[_Addressed]], dict[Partition, list[_Addressed]]]:
+        """Where each job goes, and where else a job of its id may be: in the versions that drain."""
+        layouts: dict[str, Layout] = {}
+        homes: dict[Partition, list[_Addressed]] = {}
+        older: dict[Partition, list[_Addressed]] = {}
         for number in numbers:
             job = jobs[number]
-            home, *older = self._layouts.homes(layouts[job.queue], job.id)
-            by_partition.setdefault(home, []).append(number)
-            look.extend((number, partition) for partition in older)
-        if look:
-            found = self._calls.all([Call(GET, partition, (jobs[number].id.encode(),)) for number, partition in look])
-            for (number, partition), views in zip(look, cast("list[list[list[bytes] | None]]", found), strict=True):
-                view = views[0]
+            layout = layouts.get(job.queue)
+            if layout is None:
+                layout = layouts[job.queue] = self._layouts.of(job.queue, fresh=fresh)
+            addressed = (number, job, job.id.encode())
+            home = layout.home(job.id)
+            if home in homes:
+                homes[home].append(addressed)
+            else:
+                homes[home] = [addressed]
+            if layout.drains:
+                for other in layout.homes(job.id)[1:]:
+                    older.setdefault(other, []).append(addressed)
+        return homes, older
+
+    def _look_in_draining(
+        self, older: Mapping[Partition, Sequence[_Addressed]], answers: list[Enqueued | None]
+    ) -> None:
+        """Answer the jobs that a draining version has: an id is taken in whatever version it is kept."""
+        calls = [Call(GET, partition, tuple(raw for _, _, raw in some)) for partition, some in older.items()]
+        for (partition, some), views in zip(older.items(), self._calls.all(calls), strict=True):
+            for (number, job, _), view in zip(some, cast("list[list[bytes] | None]", views), strict=True):
                 if view and answers[number] is None:
-                    job = jobs[number]
-                    answers[number] = Enqueued(
-                        job=job_of(partition, job.id.encode(), view), is_new=is_repeat(view, job)
-                    )
-            by_partition = {
-                partition: left
-                for partition, held in by_partition.items()
-                if (left := [number for number in held if answers[number] is None])
-            }
-        return by_partition
+                    answers[number] = known(job, partition, view)
 
     def _send(
-        self, jobs: Sequence[NewJob], by_partition: dict[Partition, list[int]], answers: list[Enqueued | None]
-    ) -> list[int]:
-        """Store what can be stored; answers the numbers of the jobs whose partition is shut."""
+        self, by_partition: Mapping[Partition, Sequence[_Addressed]], answers: list[Enqueued | None]
+    ) -> list[_Addressed]:
+        """Store what can be stored; answers the jobs whose partition is shut."""
         calls = []
-        for partition, numbers in by_partition.items():
-            args: list[Word] = [self._calls.now(), self._keys.channel(partition.queue)]
-            for number in numbers:
-                job = jobs[number]
-                args += (job.id.encode(), when_of(job), body_of(job))
+        now = self._calls.now()
+        for partition, addressed in by_partition.items():
+            args: list[Word] = [now, self._keys.channel(partition.queue)]
+            for _, job, raw in addressed:
+                args += (raw, when_of(job), body_of(job))
             calls.append(Call(ENQUEUE, partition, tuple(args)))
-        shut: list[int] = []
-        for (partition, numbers), answer in zip(by_partition.items(), self._calls.all(calls), strict=True):
-            now, is_open, *known = cast("list[bytes | int | list[bytes]]", answer)
+        shut: list[_Addressed] = []
+        for (partition, addressed), answer in zip(by_partition.items(), self._calls.all(calls), strict=True):
+            now_us, is_open, *there = cast("list[bytes | int | list[bytes]]", answer)
             if not is_open:
-                shut += numbers
+                shut += addressed
                 continue
-            views = dict(zip(known[::2], known[1::2], strict=True))
-            now_us = int(cast("bytes", now))
-            for place, number in enumerate(numbers):
-                job = jobs[number]
-                view = cast("list[bytes] | None", views.get(place))
-                if view is None:
-                    answers[number] = Enqueued(job=stored(job, partition, now_us), is_new=True)
-                else:
-                    there = job_of(partition, job.id.encode(), view)
-                    answers[number] = Enqueued(job=there, is_new=is_repeat(view, job))
+            stored_at = int(cast("bytes", now_us))
+            for number, job, _ in addressed:
+                answers[number] = stored(job, partition, stored_at)
+            for place, view in zip(there[::2], there[1::2], strict=True):
+                number, job, _ = addressed[cast("int", place)]
+                answers[number] = known(job, partition, cast("list[bytes]", view))
         return shut
 
 

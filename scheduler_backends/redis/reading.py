@@ -62,7 +62,7 @@ class Reading:
             return
         by_partition: dict[Partition, list[bytes]] = {}
         for one in ids:
-            for partition in self._layouts.homes(layout, one):
+            for partition in layout.homes(one):
                 by_partition.setdefault(partition, []).append(one.encode())
         batches = [
             (partition, held[start : start + SLICE])

@@ -11,6 +11,13 @@ from redis.exceptions import ReadOnlyError, RedisError, ResponseError
 from scheduler_backends.redis.errors import log
 
 Word = bytes | int
+
+_pack: Callable[[tuple[Word, ...]], bytes] | None
+try:
+    from hiredis import pack_command as _pack  # type: ignore[assignment]  # its tuple is typed too narrow
+except ImportError:  # the driver packs as well, a little slower
+    _pack = None
+
 IDLE_CONNECTIONS = 32  # kept by a node; a burst of threads may use more
 
 
@@ -67,8 +74,7 @@ class Node:
         """Write *commands*; the answers are to be read with `receive`. Raises the driver's errors."""
         connection = self._take()
         try:
-            pack = connection.pack_command
-            connection.send_packed_command([b"".join([part for words in commands for part in pack(*words)])], False)
+            connection.send_packed_command([_packed(connection, commands)], False)
         except BaseException:
             connection.disconnect()
             self.forget()
@@ -165,6 +171,12 @@ class OneNode:
     def close(self) -> None:
         """As `Router.close`."""
         self._node.forget()
+
+
+def _packed(connection: Connection, commands: Sequence[tuple[Word, ...]]) -> bytes:
+    if _pack is not None:  # not by way of the driver, which looks at the type of each word first
+        return b"".join([_pack(words) for words in commands])
+    return b"".join([part for words in commands for part in connection.pack_command(*words)])
 
 
 def _warn_of_eviction(connection: Connection) -> None:

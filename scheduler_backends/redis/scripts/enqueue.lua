@@ -18,39 +18,41 @@ local stored = call('HMGET', jobs, unpack(ids))
 local answer = {whole(now), 1}
 local moment = struct.pack('<i8', now)
 local plain = moment .. moment -- created_at and run_at of a job that asked for no time
-local records, ready, later, first = {}, {}, {}, nil
+local records, number = {}, 0 -- counted, since Lua searches for the length of a table each time
+local ready, numbers = {}, {}
+local later, first = {}, nil
 for k = 1, count do
     local id, when, body = ids[k], ARGV[k * 3 + 1], ARGV[k * 3 + 2]
     if stored[k] then
         answer[#answer + 1] = k - 1
         answer[#answer + 1] = view(id)
     else
-        local due = 0
-        if when == '' then
-            records[#records + 1], records[#records + 2] = id, plain .. body
-        elseif string.byte(when) == 64 then
-            due = tonumber(string.sub(when, 10))
-            records[#records + 1], records[#records + 2] = id, moment .. string.sub(when, 2, 9) .. body
-        else
-            local run_at = now + tonumber(string.sub(when, 2))
-            due = math.ceil(run_at / 1000)
-            records[#records + 1], records[#records + 2] = id, moment .. struct.pack('<i8', run_at) .. body
+        local due, times = 0, plain
+        if when ~= '' then
+            if string.byte(when) == 64 then
+                due = tonumber(string.sub(when, 10))
+                times = moment .. string.sub(when, 2, 9)
+            else
+                local run_at = now + tonumber(string.sub(when, 2))
+                due = math.ceil(run_at / 1000)
+                times = moment .. struct.pack('<i8', run_at)
+            end
         end
-        local level = math.min(string.byte(body, 2), 3)
+        records[number + 1], records[number + 2] = id, times .. body
+        number = number + 2
+        local level = string.byte(body, 2)
         if due > now_ms then
             later[#later + 1], later[#later + 2] = score_of(level, due), id
             if not first or due < first then first = due end
+        elseif ready[level] then
+            numbers[level] = numbers[level] + 1
+            ready[level][numbers[level]] = id
         else
-            local ids_ready = ready[level]
-            if not ids_ready then
-                ids_ready = {}
-                ready[level] = ids_ready
-            end
-            ids_ready[#ids_ready + 1] = id
+            ready[level], numbers[level] = {id}, 1
         end
     end
 end
-if #records == 0 then return answer end
+if number == 0 then return answer end
 
 -- Read what is written below, so that a key of a wrong type ends the script before its first write. The index comes
 -- before the record: an entry without a record is set aside, a record without an entry would wait for ever.

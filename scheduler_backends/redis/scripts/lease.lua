@@ -6,12 +6,11 @@
 -- returns  0 | 1 more is ready, expiry ms, number held before, ids and records in turn (those held before come first),
 --          ids and histories in turn, ids and reasons set aside in turn
 local want, group = tonumber(ARGV[2]), ARGV[4]
--- Read every key that is written below: one of a wrong type ends the script before its first write.
+-- Each key is read before the first write, or written first: one of a wrong type ends the script before it did anything.
 local head = call('HMGET', meta, 'pause', 'tombs')
 local entombed = head[2] and tonumber(head[2]) > 0
 local held = call('HGET', holding, group)
-local expires = call('ZSCORE', expiry, group)
-local sentinel = call('HEXISTS', leased, '')
+local expires = held and call('ZSCORE', expiry, group)
 
 local ids, answer, lost, before, names = {}, {}, {}, 0, {}
 if held then -- a repeat: what is still held comes first
@@ -32,27 +31,30 @@ end
 local paused = head[1] and string.sub(head[1], -1) == '1'
 if paused then want = 0 end
 
-local taken, cut = {}, {}
+local taken, number, cut = {}, 0, {} -- counted, since Lua searches for the length of a table each time
 for level = 0, 3 do
     local from = 0
-    while want > #taken do
-        local entries = call('LRANGE', lists[level], from, from + want - #taken - 1)
-        if #entries == 0 then break end
+    while want > number do
+        local entries = call('LRANGE', lists[level], from, from + want - number - 1)
+        if not entries[1] then break end
         from = from + #entries
         for k = 1, #entries do
             local id = string.sub(entries[k], 7)
-            if not (entombed and is_dead(level, id)) then taken[#taken + 1] = id end
+            if not (entombed and is_dead(level, id)) then
+                number = number + 1
+                taken[number] = id
+            end
         end
     end
     if from > 0 then cut[level] = from end
-    if want <= #taken then break end
+    if want <= number then break end
 end
 
-if #taken > 0 then
+if number > 0 then
     local records = call('HMGET', jobs, unpack(taken))
     local holders = call('HMGET', leased, unpack(taken))
     local writes, count, seen = {}, before, nil
-    for k = 1, #taken do
+    for k = 1, number do
         local id = taken[k]
         if not records[k] then
             set_aside(id, 'was ready without a record')
@@ -61,13 +63,14 @@ if #taken > 0 then
             lost[#lost + 1], lost[#lost + 2] = id, 'was ready while it was leased; the lease stands'
         else
             count = count + 1
+            local place = (count - before) * 2
             ids[count], answer[count * 2 - 1], answer[count * 2] = id, id, records[k]
-            writes[#writes + 1], writes[#writes + 2] = id, group
+            writes[place - 1], writes[place] = id, group
         end
     end
     if count > before then
-        -- A value of 65 bytes keeps a small hash from being a listpack, which is searched from end to end.
-        if sentinel == 0 then call('HSET', leased, '', string.rep('-', 65)) end
+        expires = string.format('%.0f', math.floor(clock(ARGV[1]) / 1000) + ARGV[3])
+        call('ZADD', expiry, expires, group)
         local added = call('HSET', leased, unpack(writes))
         if added < count - before then -- an id stood twice among those taken: answer it once
             seen = {}
@@ -81,12 +84,9 @@ if #taken > 0 then
             end
             for k = count, kept + 1, -1 do ids[k], answer[k * 2 - 1], answer[k * 2] = nil, nil, nil end
         end
-        local now = math.floor(clock(ARGV[1]) / 1000)
-        expires = string.format('%.0f', now + ARGV[3])
-        call('ZADD', expiry, expires, group)
+        if held then added = added + (call('HGET', holding, 'n' .. group) or 0) end
         for k = before + 1, #ids do names[#names + 1] = ids[k] end
-        call('HSET', holding, group, table.concat(names, '\0'), 'w' .. group, ARGV[5])
-        call('HINCRBY', holding, 'n' .. group, added)
+        call('HSET', holding, group, table.concat(names, '\0'), 'n' .. group, added, 'w' .. group, ARGV[5])
     end
 end
 for level, from in pairs(cut) do
@@ -95,7 +95,7 @@ for level, from in pairs(cut) do
 end
 
 local more = 0
-if not paused and #taken >= want then more = math.min(call('EXISTS', ready0, ready1, ready2, ready3), 1) end
+if not paused and number >= want then more = math.min(call('EXISTS', ready0, ready1, ready2, ready3), 1) end
 local histories = {}
 if #ids > 0 and call('EXISTS', history) == 1 then
     local found = call('HMGET', history, unpack(ids))
