@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import pkgutil
 import subprocess
 import sys
 from importlib.metadata import version
@@ -112,3 +113,10 @@ import scheduler
 print(scheduler.__version__)
 """
     assert run_alone(script) == "0+unknown"
+
+
+def test_no_public_name_is_a_rooms_name() -> None:
+    """Importing such a room would put the module in the name's place."""
+    rooms = {module.name for module in pkgutil.iter_modules(scheduler.__path__)}
+    assert "errors" in rooms
+    assert not rooms & set(scheduler.__all__)
