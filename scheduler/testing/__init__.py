@@ -1,12 +1,37 @@
 """
 For tests of backends and of programs that use this library.
 
-Light to import: pytest and hypothesis are needed by `scheduler.testing.contract` and `scheduler.testing.state_machine`
-alone, which are imported by name (extra `testing`).
+Light to import: each name is imported when first used. pytest and hypothesis (extra `testing`) are needed by
+`scheduler.testing.contract` and `scheduler.testing.state_machine` alone, which are imported by name.
 """
 
-from scheduler.testing.clock import ManualClock
-from scheduler.testing.faults import Faults, Gate
-from scheduler.testing.faulty import FaultyBackend, faulty
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from scheduler.testing.clock import ManualClock
+    from scheduler.testing.faults import Faults, Gate
+    from scheduler.testing.faulty_backend import FaultyBackend, faulty
 
 __all__ = ["Faults", "FaultyBackend", "Gate", "ManualClock", "faulty"]
+
+# No room bears the name of what it holds: importing the room would put it in the place of the name.
+_ROOMS: Final = {
+    "clock": ("ManualClock",),
+    "faults": ("Faults", "Gate"),
+    "faulty_backend": ("FaultyBackend", "faulty"),
+}
+_ROOM_OF: Final = {name: room for room, names in _ROOMS.items() for name in names}
+
+
+if not TYPE_CHECKING:  # a checker that saw it would let misspelt names pass
+
+    def __getattr__(name: str) -> object:
+        if name not in _ROOM_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_ROOM_OF[name]}"), name)
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

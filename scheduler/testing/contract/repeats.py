@@ -20,7 +20,7 @@ from scheduler.leases import Completion, Failure, Lease, MoveAnswer
 from scheduler.queues import Retention
 from scheduler.states import JobState
 from scheduler.testing.contract.stand import OpenRig
-from scheduler.testing.faulty import faulty
+from scheduler.testing.faulty_backend import faulty
 from scheduler.testing.rig import LONG, Rig
 from scheduler.testing.situations import ONCE
 
