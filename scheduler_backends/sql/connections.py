@@ -7,7 +7,7 @@ No library is imported here: whoever hands in its object has imported it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from scheduler.errors import ConfigError
@@ -25,8 +25,13 @@ class Answer(Protocol):
         """The next row, in the order of the statement's columns."""
         ...
 
+    def fetchall(self) -> Sequence[Sequence[Any]]:
+        """The rows that are left."""
+        ...
 
-Execute = Callable[[str, Sequence[object]], Answer]
+
+Parameters = Sequence[object] | Mapping[str, object]
+Execute = Callable[[str, Parameters], Answer]
 
 
 def executor(connection: object, *, vendor: str, driver: type, of_driver: Callable[[Any], Execute]) -> Execute:
@@ -41,6 +46,8 @@ def executor(connection: object, *, vendor: str, driver: type, of_driver: Callab
     alchemy = _sqlalchemy(connection)
     if alchemy is not None:
         _check_vendor(alchemy.dialect.name, vendor)
+        if alchemy.dialect.paramstyle not in ("pyformat", "qmark"):  # as psycopg, psycopg2 and sqlite3 have it
+            raise ConfigError("connection", f"is of the driver {alchemy.dialect.driver}; use psycopg or psycopg2")
         # Not on its driver's connection: SQLAlchemy would not know that a transaction has begun, and drop it.
         return cast("Execute", alchemy.exec_driver_sql)
     if _is_django(connection):
@@ -72,7 +79,7 @@ def _is_django(connection: object) -> bool:
     return "django.db" in sys.modules and hasattr(connection, "vendor") and hasattr(connection, "ensure_connection")
 
 
-def _in_django(django: Any, statement: str, parameters: Sequence[object]) -> Answer:
+def _in_django(django: Any, statement: str, parameters: Parameters) -> Answer:
     cursor = django.cursor()
     cursor.execute(statement, parameters)
     return cast("Answer", cursor)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 
 from scheduler.errors import ConfigError
 from scheduler.jobs import Priority
 from scheduler.states import JobState
+from scheduler_backends.sql.arguments import is_possible_id
+
+_TOKEN = re.compile("[0-9a-f-]{32,36}")
 
 Position = tuple[int, int | str, str]
 """The priority being walked (0 where the walk does not go by priority), the key within it, and the id."""
@@ -21,7 +25,7 @@ def goes_by_priority(state: JobState) -> bool:
 
 def first_position(state: JobState) -> Position:
     """Where a list of *state* begins."""
-    return (0, "", "") if state is JobState.LEASED else (0, -(2**63), "")
+    return (0, "0" * 32, "") if state is JobState.LEASED else (0, -(2**63), "")
 
 
 def write_cursor(state: JobState, position: Position) -> str:
@@ -43,7 +47,8 @@ def read_cursor(state: JobState, cursor: object) -> Position:
     wanted = str if state is JobState.LEASED else int
     if not (made_for == state.value and type(priority) is int and type(key) is wanted and isinstance(id, str)):
         raise refused
-    if priority not in range(len(Priority)) or "\0" in id or (isinstance(key, int) and not -(2**63) <= key < 2**63):
+    possible = _TOKEN.fullmatch(key) if isinstance(key, str) else -(2**63) <= key < 2**63
+    if priority not in range(len(Priority)) or not (id == "" or is_possible_id(id)) or not possible:
         raise refused
     return priority, key, id
 

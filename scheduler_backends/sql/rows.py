@@ -121,9 +121,9 @@ def error_document(detail: ErrorDetail | None) -> str | None:
     return document({"kind": detail.kind, "message": detail.message, "traceback": detail.traceback})
 
 
-def new_job(job: NewJob, row: Insertion) -> Job:
-    """The stored job, as the call that stored it answers it."""
-    waits = row.due_at > row.created_at
+def stored_job(job: NewJob, run_at: int, due_at: int, created_at: int) -> Job:
+    """The job as the call that stored it answers it."""
+    waits = due_at > created_at
     return Job(
         id=job.id,
         queue=job.queue,
@@ -131,11 +131,11 @@ def new_job(job: NewJob, row: Insertion) -> Job:
         payload=job.payload,
         state=JobState.SCHEDULED if waits else JobState.READY,
         priority=job.priority,
-        run_at=from_micros(row.run_at),
-        created_at=from_micros(row.created_at),
+        run_at=from_micros(run_at),
+        created_at=from_micros(created_at),
         max_retries=job.max_retries,
         timeout=job.timeout,
-        due_at=from_micros(row.due_at) if waits else None,
+        due_at=from_micros(due_at) if waits else None,
         retry_policy=job.retry_policy,
         idempotency_key=job.idempotency_key,
         metadata=job.metadata,

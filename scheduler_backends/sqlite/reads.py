@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from scheduler.jobs import Job
 from scheduler.limits import check_limit, check_queues
-from scheduler.queues import EXACT_COUNT, Page, QueueStats
+from scheduler.queues import Page, QueueStats
 from scheduler.states import JobState
 from scheduler_backends.sql.arguments import check_ids, check_queue, is_possible_id
+from scheduler_backends.sql.counting import CAP, queue_stats
 from scheduler_backends.sql.cursors import first_position, next_priority, read_cursor, write_cursor
 from scheduler_backends.sql.rows import Row, job_of
 from scheduler_backends.sqlite.store import Store
-
-_CAP: Final = EXACT_COUNT + 1
 
 
 class Reads:
@@ -73,24 +71,9 @@ class Reads:
 
     def _numbers(self, connection: sqlite3.Connection, queue: str, *, paused: bool) -> QueueStats:
         now = self._store.now()
-        found = {
-            state: connection.execute(
-                statement, (queue, now, _CAP if state is not JobState.SCHEDULED else 2 * _CAP)
-            ).fetchone()[0]
-            for state, statement in self._store.statements.counts.items()
-        }
-        # Counted were all that wait for their time; an index tells only which of them are retries.
-        found[JobState.SCHEDULED] -= found[JobState.RETRY_WAIT]
-        capped = {state for state, number in found.items() if number > EXACT_COUNT}
-        if JobState.RETRY_WAIT in capped:  # then nothing says how many of the rest are scheduled
-            capped.add(JobState.SCHEDULED)
+        found = {}
+        for state, statement in self._store.statements.counts.items():
+            cap = 2 * CAP if state is JobState.SCHEDULED else CAP
+            (found[state],) = connection.execute(statement, (queue, now, cap)).fetchone()
         (oldest,) = connection.execute(self._store.statements.oldest_ready, (queue, now)).fetchone()
-        return QueueStats(
-            queue=queue,
-            version=1,
-            partitions=1,
-            paused=paused,
-            counts={state: min(found[state], EXACT_COUNT) for state in JobState},
-            capped=frozenset(capped),
-            oldest_ready_age=None if oldest is None else (now - oldest) / 1_000_000,
-        )
+        return queue_stats(queue, paused=paused, found=found, oldest=None if oldest is None else now - oldest)

@@ -10,8 +10,8 @@ from scheduler.errors import BackendError, ConfigError
 from scheduler.jobs import NewJob
 from scheduler.leases import Enqueued
 from scheduler_backends.sql.arguments import check_new_jobs, slices
-from scheduler_backends.sql.connections import Execute, executor
-from scheduler_backends.sql.rows import WAKE_HORIZON, Insertion, Row, insertion, job_of, new_job
+from scheduler_backends.sql.connections import Execute, Parameters, executor
+from scheduler_backends.sql.rows import WAKE_HORIZON, Insertion, Row, insertion, job_of, stored_job
 from scheduler_backends.sqlite.errors import translated
 from scheduler_backends.sqlite.store import Store
 
@@ -77,7 +77,7 @@ class Storing:
 
     def _answer(self, execute: Execute, job: NewJob, row: Insertion, *, is_stored: bool) -> Enqueued:
         if is_stored:
-            return Enqueued(job=new_job(job, row), is_new=True)
+            return Enqueued(job=stored_job(job, row.run_at, row.due_at, row.created_at), is_new=True)
         found = execute(self._store.statements.find, (job.queue, job.id)).fetchone()
         if found is None:
             raise BackendError(f"job {job.id} was neither stored nor found")
@@ -96,7 +96,7 @@ def _is_soon(row: Insertion, now: int) -> bool:
 
 
 def _run_on(connection: sqlite3.Connection) -> Execute:
-    def run(statement: str, parameters: Sequence[object]) -> sqlite3.Cursor:
+    def run(statement: str, parameters: Parameters) -> sqlite3.Cursor:
         cursor = connection.cursor()
         cursor.row_factory = None  # whatever the caller's own rows look like
         return cursor.execute(statement, parameters)

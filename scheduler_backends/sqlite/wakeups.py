@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
-import select
-import socket
 import threading
 import time
 import weakref
@@ -15,11 +12,11 @@ from typing import Final
 
 from scheduler.errors import BackendClosed
 from scheduler.limits import check_number
+from scheduler_backends.sql.sleeping import Sleeper
 from scheduler_backends.sqlite.doorbells import Doorbell, Ringer, Watched
 from scheduler_backends.sqlite.file import File
 from scheduler_backends.sqlite.watching import Watch
 
-_LONGEST_SLEEP: Final = 3_600.0  # seconds, within what poll() takes
 _REST: Final = 0.005  # seconds between two answers of True: a flood of news must not become a flood of leases
 
 
@@ -33,10 +30,8 @@ class SqliteWaiter:
         self._waiting = threading.Lock()  # held by the thread that waits: what it uses is closed behind it
         self._doorbell = doorbell
         self._watch = watch
-        self._woken, self._waker = socket.socketpair()
-        self._woken.setblocking(False)
-        self._waker.setblocking(False)
-        # Set before the waker is used, and cleared only when acted upon; each by plain assignment, which needs no lock.
+        self._sleeper = Sleeper()
+        # Set before the sleeper is woken, and cleared only when acted upon; by plain assignment, which needs no lock.
         self._news = self._interrupted = self._closed = False
         self._told: list[Watched] = []  # appended to by any thread, taken from by the one that waits
         self._rest_until = 0.0
@@ -64,47 +59,36 @@ class SqliteWaiter:
         """There is news."""
         if not self._news:
             self._news = True
-            self._wake()
+            self._sleeper.wake()
 
     def watch(self, jobs: Sequence[Watched]) -> None:
         """A transaction of this process has stored *jobs*, and may commit."""
         self._told += [job for job in jobs if job[0] in self.queues]
-        self._wake()
+        self._sleeper.wake()
 
     def interrupt(self) -> None:
         """End the present or next wait. From any thread or signal handler."""
         self._interrupted = True
-        self._wake()
+        self._sleeper.wake()
 
     def close(self) -> None:
         """End the present wait and all later ones."""
         self._closed = True
         self._bells.remove(self)
-        self._wake()
+        self._sleeper.wake()
         with self._waiting:
             self._watch.close()
             if self._doorbell is not None:
                 self._doorbell.close()
-            self._woken.close()
-            self._waker.close()
-
-    def _wake(self) -> None:
-        with contextlib.suppress(OSError):  # full: it wakes anyway; or closed
-            self._waker.send(b"!")
+            self._sleeper.close()
 
     def _sleep(self, seconds: float, *, rests: bool) -> None:
-        sources: list[socket.socket] = [self._woken]
-        if not rests:
-            if self._doorbell is not None:
-                sources.append(self._doorbell.socket)
-            pause = self._watch.pause()
-            seconds = seconds if pause is None else min(seconds, pause)
-        poll = select.poll()  # select itself takes no descriptor above 1,023
-        for source in sources:
-            poll.register(source, select.POLLIN)
-        poll.poll(math.ceil(min(seconds, _LONGEST_SLEEP) * 1_000))
-        with contextlib.suppress(BlockingIOError):
-            self._woken.recv(4_096)
+        if rests:
+            self._sleeper.sleep(seconds)
+            return
+        pause = self._watch.pause()
+        bell = [self._doorbell.socket.fileno()] if self._doorbell else []
+        self._sleeper.sleep(seconds if pause is None else min(seconds, pause), bell)
 
     def _has_news(self) -> bool:
         news, self._news = self._news, False

@@ -1,0 +1,5 @@
+"""Jobs in PostgreSQL, with enqueue inside the caller's own transaction."""
+
+from scheduler_backends.postgres.backend import PostgresBackend
+
+__all__ = ["PostgresBackend"]

@@ -1,0 +1,62 @@
+"""Connections of our own that give up waiting, and whether an idle one is still alive."""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Generator
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import pq
+
+T = TypeVar("T")
+_READY_NONE = 0  # what a driver's generator is sent when nothing happened for an interval
+
+
+class BoundedConnection(psycopg.Connection[Any]):
+    """
+    A connection on which no statement waits for longer than `limit` seconds: then it raises TimeoutError.
+
+    A firewall may drop a connection without a word, and a proxy may go on acknowledging bytes: neither TCP's own
+    time-outs nor the server's statement_timeout help. Who gets the error must drop the connection.
+    """
+
+    limit: float = 10.0
+
+    def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
+        """See psycopg. Called for every exchange with the server after connecting."""
+        return super().wait(_bounded(gen, self.limit), *args, **options)
+
+
+def _bounded(gen: Generator[Any, Any, T], limit: float) -> Generator[Any, Any, T]:
+    deadline = time.monotonic() + limit
+    try:
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            if ready == _READY_NONE and time.monotonic() >= deadline:
+                raise TimeoutError(f"no answer within {limit:g} s")
+            wanted = gen.send(ready)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+def is_alive(connection: psycopg.Connection[Any]) -> bool:
+    """
+    Whether an idle connection has not been closed by the other side, as far as this machine knows.
+
+    A server that closes it says so first, so there is something to read. One system call, where a "pre-ping" costs a
+    round trip; and a statement that was sent to a dead connection cannot be repeated by us, since it may have run.
+    """
+    if connection.closed:
+        return False
+    poll = select.poll()
+    poll.register(connection.pgconn.socket, select.POLLIN)
+    try:
+        while poll.poll(0):
+            connection.pgconn.consume_input()  # a notice, or the farewell, and then raises at the end
+    except psycopg.Error:
+        return False
+    return connection.pgconn.status == pq.ConnStatus.OK

@@ -1,0 +1,100 @@
+"""lease, renew, promote_due and recover_expired: who holds which job until when."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import count
+from typing import Final
+
+from scheduler.errors import ConfigError
+from scheduler.jobs import LEASE_EXPIRED
+from scheduler.leases import Lease, Promotion, Recovery, Renewal
+from scheduler.limits import check_duration, check_limit, check_name, check_queues, check_token
+from scheduler.states import JobState
+from scheduler_backends.postgres.settling import settle
+from scheduler_backends.postgres.store import Store
+from scheduler_backends.sql.arguments import SLICE
+from scheduler_backends.sql.rows import Row, error_document, from_micros, job_of, later
+
+_EXPIRED: Final = error_document(LEASE_EXPIRED)
+
+
+class Leasing:
+    """Ready → leased, and back when the holder is gone."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._statements = store.statements.leasing
+        self._turn = count()  # which queue comes first; next() on it is atomic
+
+    def promote_due(self, queues: Sequence[str], limit: int) -> Promotion:
+        """Moves nothing: what is due is ready. See `Backend.promote_due`."""
+        names = check_queues(queues)
+        check_limit(limit)
+        ((due,),) = self._store.run(self._statements.next_due, queues=list(names))
+        return Promotion(moved=0, next_due=None if due is None else due / 1_000_000)
+
+    def lease(
+        self, queues: Sequence[str], *, token: str, worker_id: str, duration: float, limit: int
+    ) -> Sequence[Lease]:
+        """See `Backend.lease`. At most 1,000 jobs a call."""
+        names = check_queues(queues)
+        check_token(token)
+        check_name("worker_id", worker_id, ConfigError)
+        lasts = later(0, check_duration(duration))
+        limit = min(check_limit(limit), SLICE)
+        first = next(self._turn) % len(names)
+        turns = list(names[first:] + names[:first])
+
+        def lease(share: int) -> list[tuple[int, Row]]:
+            rows = self._store.run(
+                self._statements.lease(1 << (share - 1).bit_length()),
+                queues=turns,
+                token=token,
+                worker_id=worker_id,
+                duration=lasts,
+                limit=limit,
+                share=share,
+            )
+            return [(now, Row._make(row)) for now, *row in rows]
+
+        share = -(-limit // len(turns))
+        rows = lease(share)
+        of_queue = Counter(row.queue for _, row in rows)
+        if len(rows) < limit and any(number >= share for number in of_queue.values()):
+            # What some queues left of their share goes to the others. The token's first rows are answered as well.
+            rows = lease(limit)
+        # RETURNING has no order.
+        place = {queue: number for number, queue in enumerate(turns)}
+        rows.sort(key=lambda found: (place[found[1].queue], found[1].priority, found[1].due_at, found[1].id))
+        return [
+            Lease(job=job_of(row, now), token=token, expires_at=from_micros(row.lease_until or now))
+            for now, row in rows
+        ]
+
+    def renew(self, leases: Sequence[Lease], duration: float) -> Renewal:
+        """See `Backend.renew`."""
+        lasts = later(0, check_duration(duration))
+        return Renewal(refused=settle(self._store, self._store.statements.settling.renew, leases, duration=lasts))
+
+    def recover_expired(self, queues: Sequence[str], limit: int) -> Recovery:
+        """See `Backend.recover_expired`."""
+        names = list(check_queues(queues))
+        left = check_limit(limit)
+        keeps = self._store.retention.seconds(JobState.DEAD) > 0.0
+        statement = self._statements.recover if keeps else self._statements.recover_deleting
+        ready = dead = 0
+        while True:
+            size = min(left, SLICE)
+            ((revived, buried, rung, next_expiry),) = self._store.run(
+                statement, queues=names, limit=size, error=_EXPIRED
+            )
+            self._store.notifier.ring(rung or ())
+            ready, dead, left = ready + revived, dead + buried, left - size
+            if revived + buried < size:
+                return Recovery(
+                    ready=ready, dead=dead, next_expiry=None if next_expiry is None else next_expiry / 1_000_000
+                )
+            if left == 0:
+                return Recovery(ready=ready, dead=dead, next_expiry=0.0)  # there may be more

@@ -1,0 +1,115 @@
+"""Bringing the schema up to date, also from several processes at once, and saying what that would take."""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from typing import Any
+
+from psycopg import sql
+
+from scheduler.errors import ConfigError, SchemaMismatch
+from scheduler_backends.postgres.database import Driver
+from scheduler_backends.postgres.schema import STEPS
+from scheduler_backends.sql.versions import check_version
+
+_log = logging.getLogger("scheduler.postgres")
+_PATIENCE = 600.0  # seconds: a migration waits for others, and builds indexes
+
+
+class Schema:
+    """The schema *schema* of a database, with tables whose names begin with *prefix*."""
+
+    def __init__(self, schema: str, prefix: str) -> None:
+        self._schema = schema
+        self._prefix = prefix
+        self._versions = f"{schema}.{prefix}schema_version"
+
+    def check(self, driver: Driver, *, may_migrate: bool) -> None:
+        """What every process does first: see to the version, and warn of settings that cost much."""
+        encoding, isolation = _one(
+            driver,
+            "SELECT current_setting('server_encoding'), current_setting('default_transaction_isolation')",
+        )
+        if encoding != "UTF8":
+            raise SchemaMismatch(f"the database has the encoding {encoding}; create one with ENCODING 'UTF8'")
+        if isolation != "read committed":
+            _log.warning(
+                "default_transaction_isolation is %r: the server undoes statements that meet, and they are repeated; "
+                "with 'read committed' it would not",
+                isolation,
+            )
+        present = self.version(driver)
+        check_version(present, len(STEPS), may_migrate=may_migrate)
+        if present < len(STEPS):
+            self.migrate(driver)
+
+    def version(self, driver: Driver) -> int:
+        """The version in the database, 0 = none."""
+        (there,) = _one(driver, "SELECT to_regclass(%s) IS NOT NULL", self._versions)
+        if not there:
+            return 0
+        (version,) = _one(driver, f"SELECT coalesce(max(version), 0) FROM {self._versions}")
+        return int(version)
+
+    def migrate(self, driver: Driver) -> int:
+        """Bring the schema up to date in one transaction, and answer how many steps that took."""
+        limit = getattr(driver, "limit", None)
+        if limit is not None:
+            driver.limit = _PATIENCE  # type: ignore[attr-defined]  # ours has one
+        try:
+            _run(driver, "BEGIN ISOLATION LEVEL READ COMMITTED")
+            try:
+                # Before anything else: two that create the same schema at once would fail.
+                _run(driver, "SELECT pg_advisory_xact_lock(%s)", self._lock)
+                present = self.version(driver)
+                check_version(present, len(STEPS), may_migrate=True)
+                (there,) = _one(driver, "SELECT to_regnamespace(%s) IS NOT NULL", self._schema)
+                for statement in self._statements(present, len(STEPS), with_schema=not there):
+                    _run(driver, statement)
+                _run(driver, "COMMIT")
+            except BaseException:
+                if not driver.closed:
+                    _run(driver, "ROLLBACK")
+                raise
+        finally:
+            if limit is not None:
+                driver.limit = limit  # type: ignore[attr-defined]
+        return len(STEPS) - present
+
+    def migration_sql(self, from_version: int, to_version: int | None) -> str:
+        """What `migrate` would run between two versions (0 = nothing there, None = the newest), as one transaction."""
+        last = len(STEPS) if to_version is None else to_version
+        if not 0 <= from_version <= last <= len(STEPS):
+            raise ConfigError("from_version", f"versions go from 0 to {len(STEPS)}, and forwards alone")
+        statements = self._statements(from_version, last, with_schema=from_version == 0)
+        lock = f"SELECT pg_advisory_xact_lock({self._lock})"
+        return "".join(f"{statement.strip()};\n" for statement in ("BEGIN", lock, *statements, "COMMIT"))
+
+    def _statements(self, present: int, last: int, *, with_schema: bool) -> list[str]:
+        found: list[str] = []
+        if with_schema:
+            found.append(f"CREATE SCHEMA IF NOT EXISTS {self._schema}")
+        if present == 0 < last:
+            found.append(f"CREATE TABLE {self._versions} (version integer PRIMARY KEY, applied_at bigint NOT NULL)")
+        for version in range(present + 1, last + 1):
+            found += [step.format(s=f"{self._schema}.", p=self._prefix) for step in STEPS[version - 1]]
+            found.append(
+                f"INSERT INTO {self._versions} (version, applied_at) "
+                f"VALUES ({version}, (extract(epoch FROM now()) * 1000000)::bigint)"
+            )
+        return found
+
+    @property
+    def _lock(self) -> int:
+        return zlib.crc32(f"reliable-scheduler {self._versions}".encode())
+
+
+def _run(driver: Driver, statement: str, *parameters: object) -> Any:
+    # Never prepared: no text comes twice, and some cannot be.
+    return driver.execute(sql.SQL(statement), parameters or None, prepare=False)
+
+
+def _one(driver: Driver, statement: str, *parameters: object) -> tuple[Any, ...]:
+    row: tuple[Any, ...] = _run(driver, statement, *parameters).fetchone()
+    return row

@@ -1,0 +1,64 @@
+"""The tables in the database, and the steps that lead from one version of them to the next."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from scheduler_backends.sql.states import FINISHED, LEASED, RETRY_WAIT, WAITING
+
+# {s} = the schema and a dot, or nothing; {p} = the prefix of the tables' names.
+# Collation "C" compares ids as bytes: faster, and the same after an upgrade of the operating system's locales.
+# No index holds lease_until, and pages keep room, so that a renewal is a heap-only update. Dead rows are many:
+# vacuum comes by their number, not by a share of the table.
+_FIRST: Final = (
+    """
+CREATE TABLE {s}{p}job (
+    queue text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    type text NOT NULL,
+    priority smallint NOT NULL,
+    state smallint NOT NULL,
+    attempts integer NOT NULL DEFAULT 0,
+    crashes integer NOT NULL DEFAULT 0,
+    max_retries integer NOT NULL,
+    timeout double precision NOT NULL,
+    run_at bigint NOT NULL,
+    due_at bigint NOT NULL,
+    created_at bigint NOT NULL,
+    finished_at bigint,
+    lease_token uuid,
+    lease_owner text,
+    lease_until bigint,
+    nonce text NOT NULL,
+    idempotency_key text,
+    retry_policy jsonb,
+    metadata jsonb,
+    errors jsonb,
+    payload bytea NOT NULL,
+    result bytea,
+    PRIMARY KEY (queue, id)
+) WITH (
+    fillfactor = 85,
+    autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 1,
+    autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_threshold = 5000
+)""",
+    f"CREATE INDEX {{p}}job_claim ON {{s}}{{p}}job (queue, priority, due_at, id) WHERE state IN {WAITING}",
+    f"CREATE INDEX {{p}}job_leased ON {{s}}{{p}}job (queue, lease_token, id) WHERE state = {LEASED}",
+    f"CREATE INDEX {{p}}job_retry ON {{s}}{{p}}job (queue, due_at, id) WHERE state = {RETRY_WAIT}",
+    f"CREATE INDEX {{p}}job_finished ON {{s}}{{p}}job (queue, state, finished_at, id) WHERE state IN {FINISHED}",
+    """CREATE TABLE {s}{p}queue (name text COLLATE "C" NOT NULL PRIMARY KEY, paused boolean NOT NULL DEFAULT false)""",
+    f"""
+CREATE VIEW {{s}}{{p}}job_status AS
+SELECT queue, id, type, priority,
+       CASE WHEN state IN {WAITING} AND due_at <= extract(epoch FROM now()) * 1000000 THEN 'ready'
+            ELSE (ARRAY['scheduled', NULL, 'leased', 'retry_wait', 'succeeded', 'dead', 'cancelled'])[state + 1]
+       END AS state,
+       attempts, crashes, max_retries, to_timestamp(run_at / 1e6) AS run_at, to_timestamp(due_at / 1e6) AS due_at,
+       to_timestamp(created_at / 1e6) AS created_at, to_timestamp(finished_at / 1e6) AS finished_at,
+       lease_owner, to_timestamp(lease_until / 1e6) AS lease_until, errors -> -1 AS last_error, metadata
+FROM {{s}}{{p}}job""",
+    "COMMENT ON VIEW {s}{p}job_status IS 'jobs for people to read: states by name, times as timestamps'",
+)
+
+STEPS: Final = (_FIRST,)
+"""The statements of each version, from 1. A step that was ever released never changes."""

@@ -1,0 +1,102 @@
+"""get, list and stats."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from sqlalchemy import BigInteger, Integer, SmallInteger, Text, cast, exists, func, select, true, tuple_, union
+
+from scheduler.states import JobState
+from scheduler_backends.postgres.statements.parts import (
+    NOW,
+    TOKEN,
+    any_of,
+    compiled,
+    given,
+    is_waiting,
+    literal,
+    priorities,
+    row_of,
+    unnested,
+)
+from scheduler_backends.postgres.statements.standing import key_of, standing, waiting_later
+from scheduler_backends.sql.counting import CAP
+from scheduler_backends.sql.cursors import goes_by_priority
+from scheduler_backends.sql.tables import Tables
+
+
+class ReadStatements:
+    """What the store tells of its jobs."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._job = tables.job
+        self._queue = tables.queue
+        self._walks: dict[JobState, str] = {}
+
+    @cached_property
+    def get(self) -> str:
+        """The jobs with these ids, each behind the moment."""
+        job = self._job
+        return compiled(
+            select(NOW, *row_of(job)).where(job.c.queue == given("queue", Text()), job.c.id == any_of("ids"))
+        )
+
+    def walk(self, state: JobState) -> str:
+        """The jobs in *state* after a position, each behind the moment and its key."""
+        if state not in self._walks:
+            job, key = self._job, key_of(self._job, state)
+            kind: Any = TOKEN if state is JobState.LEASED else BigInteger()
+            query = (
+                select(NOW, cast(key, Text) if state is JobState.LEASED else key, *row_of(job))
+                .where(*standing(job, state, given("queue", Text())))
+                .where(tuple_(key, job.c.id) > tuple_(given("key", kind), given("id", Text())))
+                .order_by(key, job.c.id)
+                .limit(given("limit", Integer()))
+            )
+            if goes_by_priority(state):
+                query = query.where(job.c.priority == given("priority", SmallInteger()))
+            self._walks[state] = compiled(query)
+        return self._walks[state]
+
+    @cached_property
+    def stats(self) -> str:
+        """For each queue given: its name, whether it is paused, the age of its oldest ready job, and capped counts."""
+        names = unnested(queues=Text())
+        name = names.c.queues
+        counts = [self._count(standing(self._job, state, name), CAP) for state in JobState]
+        # Counted are all that wait for their time: no index tells scheduled jobs and retries apart.
+        counts[list(JobState).index(JobState.SCHEDULED)] = self._count(waiting_later(self._job, name), 2 * CAP)
+        paused = exists().where(self._queue.c.name == name, self._queue.c.paused).correlate(names)
+        return compiled(select(name, paused, NOW - self._oldest(names), *counts).select_from(names))
+
+    def _count(self, where: Any, cap: int) -> Any:
+        rows = select(literal(1)).select_from(self._job).where(*where).limit(literal(cap)).correlate_except(self._job)
+        return select(func.count()).select_from(rows.lateral()).scalar_subquery()
+
+    def _oldest(self, names: Any) -> Any:
+        job, priority = self._job, priorities()
+        first = (
+            select(job.c.due_at)
+            .where(
+                job.c.queue == names.c.queues,
+                job.c.priority == priority.c.priority,
+                is_waiting(job),
+                job.c.due_at <= NOW,
+            )
+            .order_by(job.c.due_at)
+            .limit(literal(1))
+            .correlate(names, priority)
+            .lateral("first")
+        )
+        found = select(func.min(first.c.due_at)).select_from(priority.join(first, true()))
+        return found.correlate(names).scalar_subquery()
+
+    @cached_property
+    def known_queues(self) -> str:
+        """Every queue that has jobs, was enqueued to or paused. The jobs' are found by one probe each, not a scan."""
+        job = self._job
+        used = select(func.min(job.c.queue).label("name")).cte("used", recursive=True)
+        following = select(func.min(job.c.queue)).where(job.c.queue > used.c.name).scalar_subquery()
+        used = used.union_all(select(following).where(used.c.name.is_not(None)))
+        return compiled(union(select(used.c.name).where(used.c.name.is_not(None)), select(self._queue.c.name)))

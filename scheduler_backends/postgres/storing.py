@@ -1,0 +1,205 @@
+"""enqueue: one statement for one job, arrays for some, COPY for many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
+
+import psycopg
+from psycopg import errors
+from psycopg.rows import tuple_row
+
+from scheduler.errors import BackendUnavailable
+from scheduler.jobs import NewJob
+from scheduler.leases import Enqueued
+from scheduler_backends.postgres.database import Driver, Rows
+from scheduler_backends.postgres.errors import ERRORS, driver_error, translated
+from scheduler_backends.postgres.statements.storing import COLUMNS, COPIED
+from scheduler_backends.postgres.store import Store
+from scheduler_backends.sql.arguments import check_new_jobs, slices
+from scheduler_backends.sql.connections import executor
+from scheduler_backends.sql.rows import WAKE_HORIZON, Row, document, job_of, later, stored_job, to_micros
+from scheduler_backends.sql.states import SCHEDULED
+
+_COPY_FROM: Final = 500  # jobs: below, one statement with arrays is as fast
+_SLICE: Final = 5_000  # jobs in one transaction
+_TRIES: Final = 10
+
+Run = Callable[..., Rows]  # a statement, and its parameters by name
+
+
+class Storing:
+    """→ scheduled, or ready when due."""
+
+    def __init__(self, store: Store, channel: str) -> None:
+        self._store = store
+        self._statements = store.statements.storing
+        self._channel = channel
+        self._known: set[str] = set()  # queues that this process has entered; entering one twice is harmless
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
+        """See `Backend.enqueue`."""
+        answers: list[Enqueued] = []
+        for part in slices(check_new_jobs(jobs), _SLICE):
+            queues = {job.queue for job in part}
+            if not queues <= self._known:
+                self._store.run(self._statements.know_queues, name=sorted(queues - self._known))
+                self._known |= queues
+            stored = self._copied(part) if len(part) >= _COPY_FROM else None
+            if stored is None:
+                stored = self._inserted(self._store.run, part)
+            self._store.notifier.ring(_soon(stored))
+            answers += stored
+        return answers
+
+    def enqueue_with(self, connection: object, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
+        """In the caller's transaction, and so is the notification: a rollback takes back both."""
+        checked = check_new_jobs(jobs)
+        execute = executor(connection, vendor="postgresql", driver=psycopg.Connection, of_driver=_run_on)
+
+        def run(statement: str, **parameters: object) -> Rows:
+            try:
+                rows = execute(statement, {"now": self._store.now(), **parameters}).fetchall()
+            except Exception as error:
+                if isinstance(driver_error(error), ERRORS):
+                    raise translated(error) from error
+                raise
+            return [tuple(bytes(value) if isinstance(value, memoryview) else value for value in row) for row in rows]
+
+        stored = self._inserted(run, checked)
+        soon = _soon(stored)
+        if soon:
+            run(self._statements.notify, channel=self._channel, name=sorted(soon))
+        return stored
+
+    def _inserted(self, run: Run, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        answers: dict[int, Enqueued] = {}
+        left = dict(enumerate(jobs))
+        for _ in range(_TRIES):
+            if not left:
+                return [answers[number] for number in range(len(jobs))]
+            rows = self._insert(run, list(left.values()))
+            times = {(queue, id): moments for queue, id, *moments in rows}
+            for number, job in list(left.items()):
+                moments = times.pop((job.queue, job.id), None)  # the first of several with this id
+                if moments is not None:
+                    answers[number] = Enqueued(job=stored_job(job, *moments), is_new=True)
+                    del left[number]
+            if left:
+                kept = self._find(run, left.values())
+                for number, job in list(left.items()):
+                    if (job.queue, job.id) in kept:
+                        now, row = kept[job.queue, job.id]
+                        answers[number] = Enqueued(job=job_of(row, now), is_new=row.nonce == job.nonce)
+                        del left[number]
+            # What was there, and then not found, has finished in between: it is stored in the next round.
+        raise BackendUnavailable("jobs with these ids come and go too fast to tell whether they are stored")
+
+    def _insert(self, run: Run, jobs: Sequence[NewJob]) -> Rows:
+        if len(jobs) == 1:
+            return run(self._statements.insert_one, **dict(zip(COLUMNS, _values(jobs[0]), strict=True)))
+        columns = zip(*map(_values, jobs), strict=True)
+        return run(
+            self._statements.insert, **{name: list(values) for name, values in zip(COLUMNS, columns, strict=True)}
+        )
+
+    def _find(self, run: Run, jobs: Iterable[NewJob]) -> dict[tuple[str, str], tuple[int, Row]]:
+        keys = sorted({(job.queue, job.id) for job in jobs})
+        rows = run(self._statements.find, queue=[queue for queue, _ in keys], id=[id for _, id in keys])
+        found = ((now, Row._make(row)) for now, *row in rows)
+        return {(row.queue, row.id): (now, row) for now, row in found}
+
+    def _copied(self, jobs: Sequence[NewJob]) -> list[Enqueued] | None:
+        """Stores all of *jobs* by COPY; None when one of their ids is there, and so none of them was stored."""
+        stored: list[Enqueued] = []
+
+        def copy(driver: Driver) -> Rows:
+            stored.clear()
+            ((now,),) = self._store.database.execute(driver, self._statements.now, {"now": self._store.now()})
+            try:
+                with driver.cursor() as cursor, cursor.copy(self._statements.copy) as target:
+                    target.set_types(list(COPIED.values()))
+                    for job in jobs:
+                        row = _copied(job, now)
+                        target.write_row(row)
+                        stored.append(Enqueued(job=stored_job(job, row.run_at, row.due_at, now), is_new=True))
+            except errors.UniqueViolation:  # COPY is one statement: none of its rows is there
+                stored.clear()
+            return []
+
+        self._store.database.repeat(copy)
+        return stored or None
+
+
+def _values(job: NewJob) -> tuple[object, ...]:
+    return (
+        job.queue,
+        job.id,
+        job.type,
+        job.payload,
+        job.priority.value,
+        job.max_retries,
+        job.timeout,
+        None if job.run_at is None else to_micros(job.run_at),
+        later(0, job.delay or 0.0),
+        None if job.retry_policy is None else document(job.retry_policy.to_data()),
+        job.idempotency_key,
+        document(dict(job.metadata)) if job.metadata else None,
+        job.nonce,
+    )
+
+
+class _Copied(NamedTuple):
+    """The columns of `COPIED`."""
+
+    queue: str
+    id: str
+    type: str
+    payload: bytes
+    priority: int
+    state: int
+    max_retries: int
+    timeout: float
+    run_at: int
+    due_at: int
+    created_at: int
+    retry_policy: object
+    idempotency_key: str | None
+    metadata: object
+    nonce: str
+
+
+def _copied(job: NewJob, now: int) -> _Copied:
+    run_at = later(now, job.delay or 0.0) if job.run_at is None else to_micros(job.run_at)
+    return _Copied(
+        job.queue,
+        job.id,
+        job.type,
+        job.payload,
+        job.priority.value,
+        SCHEDULED,
+        job.max_retries,
+        job.timeout,
+        run_at,
+        max(run_at, now),
+        now,
+        None if job.retry_policy is None else job.retry_policy.to_data(),
+        job.idempotency_key,
+        dict(job.metadata) or None,
+        job.nonce,
+    )
+
+
+def _soon(stored: Iterable[Enqueued]) -> set[str]:
+    """The queues in which something new is due so soon that a fallback poll might see it too late."""
+    soon = timedelta(microseconds=WAKE_HORIZON)
+    new = (enqueued.job for enqueued in stored if enqueued.is_new)
+    return {job.queue for job in new if job.due_at is None or job.due_at - job.created_at <= soon}
+
+
+def _run_on(connection: psycopg.Connection[Any]) -> Any:
+    def run(statement: str, parameters: Any) -> Any:
+        return connection.cursor(row_factory=tuple_row).execute(statement, parameters)
+
+    return run

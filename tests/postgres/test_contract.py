@@ -1,0 +1,18 @@
+"""The conformance suite on each PostgreSQL found."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from scheduler.testing.contract import BackendContract
+from scheduler.testing.rig import OpenBackend
+from scheduler_backends.postgres import PostgresBackend
+
+
+@pytest.mark.every_flavour
+class TestPostgresBackend(BackendContract):
+    @pytest.fixture
+    def open_backend(self, postgres_url) -> OpenBackend:
+        return partial(PostgresBackend, postgres_url, schema="contract", migrate=True)
