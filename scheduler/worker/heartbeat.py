@@ -6,7 +6,10 @@ import sys
 import time
 import traceback
 
-from scheduler.worker.inflight import InFlight, Row
+from scheduler.errors import BackendError
+from scheduler.worker.inflight import InFlight
+from scheduler.worker.outage import BackOff, may_pass
+from scheduler.worker.rows import Row
 from scheduler.worker.run import Run
 from scheduler.worker.runner import JobRunner
 
@@ -18,17 +21,28 @@ class Heartbeat:
         self._run = run
         self._inflight = inflight
         self._runner = runner
+        self._back_off = BackOff()
         self._next_renewal = time.monotonic() + run.config.heartbeat_interval
+        self._stuck = 0  # as the metrics were told last
 
     def beat(self) -> float:
         """Cancel what is past its deadline, give up on what does not heed it, renew the rest when it is time."""
         now = time.monotonic()
         self._watch_deadlines(now)
         if now >= self._next_renewal:
-            # Set before the call: a failing one is repeated after the ticker's back-off, not at once.
-            self.renew()
-            self._next_renewal = now + self._run.config.heartbeat_interval
+            self._next_renewal = self._renew_after(now)
         return self._inflight.watch(self._next_renewal, self._run.config.timeout_grace) - time.monotonic()
+
+    def _renew_after(self, now: float) -> float:
+        """Renew, and answer when to do it next. The back-off is kept here: deadlines are watched meanwhile."""
+        try:
+            self.renew()
+        except BackendError as error:
+            if not may_pass(error):
+                raise
+            return time.monotonic() + min(self._back_off.next(), self._run.config.heartbeat_interval)
+        self._back_off.reset()
+        return now + self._run.config.heartbeat_interval
 
     def renew(self) -> None:
         """Renew all leases; the jobs of those that are refused are lost to this worker."""
@@ -46,15 +60,20 @@ class Heartbeat:
             self._run.doorbell.ring()
 
     def _watch_deadlines(self, now: float) -> None:
-        late, hopeless = self._inflight.overdue(now, self._run.config.timeout_grace)
-        for context in late:
-            context.cancel("timeout")
-        given_up = sum(self._give_up(row) for row in hopeless)
-        released = self._inflight.release_overdue(now, self._run.config.lease_duration)
-        if given_up:
-            self._run.metrics.stuck(self._inflight.stuck)
+        config = self._run.config
+        given_up = 0
+        for row in self._inflight.started:
+            if row.context is not None and row.deadline <= now:
+                row.context.cancel("timeout")
+            if row.gives_up_at(config.timeout_grace) <= now and not row.given_up:
+                given_up += self._give_up(row)
+        released = self._inflight.release_overdue(now, config.lease_duration)
         if given_up or released:
             self._run.doorbell.ring()
+        stuck = self._inflight.stuck
+        if stuck != self._stuck:
+            self._stuck = stuck
+            self._run.metrics.stuck(stuck)
 
     def _give_up(self, row: Row) -> bool:
         job = row.lease.job

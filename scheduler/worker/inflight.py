@@ -12,33 +12,17 @@ from scheduler.config import WorkerConfig
 from scheduler.leases import Lease
 from scheduler.worker.context import JobContext
 from scheduler.worker.outcome import Outcome, put_back, released
+from scheduler.worker.rows import LeaseKey, Row
 
-LeaseKey = tuple[str, str, str]
-CRASHES_KEPT_APART = 2
 _APART_DELAY = (0.1, 0.3)  # seconds
-
-
-class Row:
-    """One held job. Changed under the table's lock only; `context` and `thread` are set once its handler starts."""
-
-    __slots__ = ("context", "given_up", "key", "lease", "taken", "thread", "unsent")
-
-    def __init__(self, lease: Lease, taken: float) -> None:
-        self.lease = lease
-        self.key = lease.key
-        self.taken = taken  # by time.monotonic()
-        self.context: JobContext | None = None
-        self.thread = 0
-        self.given_up = False
-        self.unsent = False  # an outcome is known and not recorded yet
 
 
 class InFlight:
     """
     Held jobs, in one of: buffered, running, unsent. A job whose lease is lost leaves the table, its handler runs on.
 
-    pump: room, take_in, unsent, keep, forget · pool threads: begin, finish · heartbeat: renewable, mark_lost,
-    overdue, give_up, release_overdue · any: the counts. No call to a store or a handler is made under the lock.
+    pump: room, take_in, unsent, keep, forget · pool threads: begin, finish · heartbeat: renewable, mark_lost, give_up,
+    release_overdue, watch · any: the counts, start_no_more. No store, handler or hook is called under the lock.
     """
 
     def __init__(
@@ -61,9 +45,10 @@ class InFlight:
         self._outcomes: deque[Outcome] = deque()
         self._shifts = 0  # pool threads in a shift, stuck ones included
         self._hoarding = True
+        self._starting = True
         self._watched_until = 0.0  # when the heartbeat looks next, by time.monotonic()
 
-    # ---- counts
+    # ---- any thread
 
     @property
     def held(self) -> int:
@@ -81,6 +66,12 @@ class InFlight:
         """Threads given up on that have not returned."""
         with self._lock:
             return len(self._stuck)
+
+    @property
+    def started(self) -> list[Row]:
+        """Jobs whose handler has not returned, stuck ones included."""
+        with self._lock:
+            return [*self._running, *self._stuck]
 
     @property
     def unfinished(self) -> int:
@@ -106,20 +97,21 @@ class InFlight:
                 row = Row(lease, now)
                 if row.key in self._held:  # a repeated call answered with what is held already
                     continue
-                apart = lease.job.crashes >= CRASHES_KEPT_APART and self._holds_a_crasher()
                 self._held[row.key] = row
-                if apart:
+                if not self._starting:
+                    self._conclude(row, released(lease))
+                elif row.crasher and any(other.crasher for other in (*self._buffered, *self._running)):
                     # Two jobs that may kill the process must not die together: only one of them is to blame.
-                    row.unsent = True
-                    self._outcomes.append(put_back(lease, random.uniform(*_APART_DELAY)))
+                    self._conclude(row, put_back(lease, random.uniform(*_APART_DELAY)))
                 else:
                     self._buffered.append(row)
             called = max(0, min(len(self._buffered), self._concurrency - self._shifts))
             self._shifts += called
             return called
 
-    def _holds_a_crasher(self) -> bool:
-        return any(row.lease.job.crashes >= CRASHES_KEPT_APART and not row.unsent for row in self._held.values())
+    def _conclude(self, row: Row, outcome: Outcome) -> None:
+        row.unsent = True
+        self._outcomes.append(outcome)
 
     def unsent(self, limit: int) -> list[Outcome]:
         """Take up to *limit* outcomes to be recorded; `forget` or `keep` each of them afterwards."""
@@ -127,13 +119,17 @@ class InFlight:
         with self._lock:
             while self._outcomes and len(taken) < limit:
                 outcome = self._outcomes.popleft()
-                if outcome.lease.key in self._held:  # else it was lost meanwhile
+                row = self._held.get(outcome.lease.key)
+                if row is not None:  # else it was lost meanwhile
+                    row.sending = True
                     taken.append(outcome)
         return taken
 
     def keep(self, outcomes: Sequence[Outcome]) -> None:
         """The store did not take *outcomes*: they are offered again, in their order."""
         with self._lock:
+            for outcome in outcomes:
+                self._held[outcome.lease.key].sending = False
             self._outcomes.extendleft(reversed(outcomes))
 
     def forget(self, leases: Iterable[Lease]) -> None:
@@ -142,24 +138,18 @@ class InFlight:
             for lease in leases:
                 self._held.pop(lease.key, None)
 
-    def release_buffered(self) -> int:
-        """Give back what has not started; answers how many jobs that are."""
+    def start_no_more(self) -> None:
+        """Give back what has not started, also what will yet be taken in."""
         with self._lock:
-            return self._release_buffered()
+            self._starting = False
+            self._release_buffered()
 
     def _release_buffered(self) -> int:
         count = len(self._buffered)
-        # The last first: where a store puts released jobs first in line, they end in their old order.
         while self._buffered:
-            row = self._buffered.pop()
-            row.unsent = True
-            self._outcomes.append(released(row.lease))
+            row = self._buffered.popleft()
+            self._conclude(row, released(row.lease))
         return count
-
-    def contexts(self) -> list[JobContext]:
-        """The contexts of all handlers that have not returned."""
-        with self._lock:
-            return [row.context for row in (*self._running, *self._stuck) if row.context is not None]
 
     # ---- pool threads
 
@@ -177,9 +167,8 @@ class InFlight:
         row.context = context = self._open_context(row.lease)
         row.thread = threading.get_ident()
         self._running.add(row)
-        deadline = context.started + row.lease.job.timeout
-        if deadline < self._watched_until:
-            self._watched_until = deadline  # one ring is enough for all deadlines up to this one
+        if context.ends < self._watched_until:
+            self._watched_until = context.ends  # one ring is enough for all deadlines up to this one
             self._ring_heartbeat()
         return row
 
@@ -190,8 +179,7 @@ class InFlight:
             self._stuck.discard(row)
             self._hoarding = True
             if not row.given_up and row.key in self._held:
-                row.unsent = True
-                self._outcomes.append(outcome)
+                self._conclude(row, outcome)
             return self._begin()
 
     # ---- the heartbeat
@@ -203,29 +191,22 @@ class InFlight:
 
     def mark_lost(self, leases: Iterable[Lease]) -> int:
         """Other workers hold these jobs now: drop them, and tell their handlers. Answers how many were still held."""
-        contexts = []
-        count = 0
+        lost = []
         with self._lock:
             for lease in leases:
-                row = self._held.pop(lease.key, None)
-                if row is None:
+                row = self._held.get(lease.key)
+                # One whose outcome is being sent is refused because the store has just recorded it, or the sender
+                # will hear of the loss.
+                if row is None or row.sending:
                     continue
-                count += 1
-                if row.context is not None:
-                    contexts.append(row.context)
-                elif not row.unsent:
+                del self._held[row.key]
+                lost.append(row)
+                if row.context is None and not row.unsent:
                     self._buffered.remove(row)
-        for context in contexts:
-            context.cancel("lease lost")
-        return count
-
-    def overdue(self, now: float, grace: float) -> tuple[list[JobContext], list[Row]]:
-        """Contexts past their deadline that are to be cancelled, and rows whose grace after a cancel has passed too."""
-        with self._lock:
-            running = [(row, row.context) for row in self._running if row.context is not None]
-        late = [context for _, context in running if context.reason is None and context.remaining() <= 0.0]
-        hopeless = [row for row, context in running if _gives_up_at(context, grace) <= now]
-        return late, hopeless
+        for row in lost:
+            if row.context is not None:
+                row.context.cancel("lease lost")
+        return len(lost)
 
     def give_up(self, row: Row, outcome: Outcome) -> bool:
         """Record *outcome* without waiting for the handler; False if it has returned meanwhile."""
@@ -236,8 +217,7 @@ class InFlight:
             self._stuck.add(row)
             row.given_up = True
             if row.key in self._held:
-                row.unsent = True
-                self._outcomes.append(outcome)
+                self._conclude(row, outcome)
             self._stop_hoarding()
             return True
 
@@ -255,18 +235,10 @@ class InFlight:
     def watch(self, until: float, grace: float) -> float:
         """The heartbeat sleeps until *until* or the next deadline or giving-up, which is the answer."""
         with self._lock:
+            # What it was rung for stays its next look, even if that job is done: else each of many short jobs rings.
+            if time.monotonic() < self._watched_until:
+                until = min(until, self._watched_until)
             for row in self._running:
-                context = row.context
-                if context is not None:
-                    until = min(until, _gives_up_at(context, grace))
-                    if context.reason is None:
-                        until = min(until, context.started + row.lease.job.timeout)
+                until = min(until, row.deadline, row.gives_up_at(grace))
             self._watched_until = until
             return until
-
-
-def _gives_up_at(context: JobContext, grace: float) -> float:
-    """When to give up on a cancelled handler; one that only lost its lease or is being stopped is given its time."""
-    deadline = context.started + context.job.timeout
-    cancelled = context.cancelled_at
-    return max(deadline, cancelled) + grace if cancelled is not None else float("inf")

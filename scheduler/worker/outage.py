@@ -64,7 +64,8 @@ class Outage:
         try:
             yield
         except BackendError as error:
-            self._failed(operation, error)
+            if may_pass(error):
+                self._failed(operation, error)
             raise
         self._succeeded()
 
@@ -95,6 +96,11 @@ class Outage:
         """How long no call has succeeded, 0.0 while the last one did."""
         with self._lock:
             return time.monotonic() - self._last_success if self._failing else 0.0
+
+    def overslept(self) -> None:
+        """This process stood still: what it and others hold may seem to have run out. As after an outage."""
+        with self._lock:
+            self._recover_from = time.monotonic() + self._pause
 
     def recovery_pause(self) -> float:
         """Seconds until recovery may go on, 0.0 = now."""

@@ -8,15 +8,13 @@ from scheduler.worker.run import Run
 
 _BATCH = 1_000
 _JITTER = (0.8, 1.2)
+_SHORTEST_PAUSE = 0.001  # seconds: a due time that comes and nothing that moves must not make it spin
 
 
 class Promoter:
     """`promote` is the duty of the promoter's thread and answers the seconds until the next due time, or a poll."""
 
-    def __init__(
-        self,
-        run: Run,
-    ) -> None:
+    def __init__(self, run: Run) -> None:
         self._run = run
         self._awaited = False
 
@@ -35,4 +33,4 @@ class Promoter:
             self._awaited = False
             return fallback
         self._awaited = True
-        return promotion.next_due
+        return promotion.next_due if promotion.moved else max(promotion.next_due, _SHORTEST_PAUSE)

@@ -65,14 +65,12 @@ class Pump:
         want = min(config.batch_size, self._inflight.room())
         if want < config.batch_size and self._inflight.buffered >= config.concurrency:
             want = 0  # every thread has its next job at hand: a small lease would only cost a call
-        leases = self._lease(want) if want else ()
-        if leases:
-            self._call_in(self._inflight.take_in(leases))
-        if leases or settled:
+        if (want and self._lease(want)) or settled:
             return 0.0  # a short answer does not mean that no more is ready
         return config.poll_interval * random.uniform(*_JITTER)
 
-    def _lease(self, want: int) -> Sequence[Lease]:
+    def _lease(self, want: int) -> int:
+        """Lease up to *want* jobs and have them run; answers how many came."""
         # The same token again after a lost answer: what that call leased is found, not left to run out.
         config = self._run.config
         token = self._unanswered or new_token()
@@ -81,27 +79,34 @@ class Pump:
             leases = self._run.backend.lease(
                 config.queues, token=token, worker_id=config.worker_id, duration=config.lease_duration, limit=want
             )
-        self._unanswered = None
         if leases:
+            self._call_in(self._inflight.take_in(leases))
             self._run.metrics.leased(len(leases))
-        return leases
+        self._unanswered = None  # only now: whatever goes wrong before is a lost answer too
+        return len(leases)
 
-    def give_back(self) -> None:
-        """
-        Release what has not started, also what a lease call without an answer may have taken.
+    @property
+    def in_doubt(self) -> bool:
+        """Whether a lease call had no answer, and may have taken jobs."""
+        return self._unanswered is not None
 
-        That call is repeated with a limit of one: a repeat answers with all that its token holds.
+    def give_back(self) -> bool:
         """
-        if self._unanswered is not None:
-            try:
-                self._inflight.take_in(self._lease(1))
-            except BackendError:
-                self._unanswered = None  # those leases run out
-        self._inflight.release_buffered()
+        After `start_no_more`: find what a lease call without an answer took. False if there was no such call.
+
+        It is repeated with a limit of one, since a repeat answers with all that its token holds.
+        """
+        if not self.in_doubt:
+            return False
+        self._lease(1)
+        return True
 
     def settle(self) -> bool:
         """Record a batch of outcomes; False if there was none. What the store does not take is kept."""
         outcomes = self._inflight.unsent(self._run.config.batch_size)
+        if not outcomes:
+            self._uncertain.clear()  # of leases that were lost meanwhile
+            return False
         waiting: dict[Verdict, list[Outcome]] = {}
         for outcome in outcomes:
             waiting.setdefault(outcome.verdict, []).append(outcome)
@@ -112,7 +117,7 @@ class Pump:
         finally:
             for kept in waiting.values():
                 self._inflight.keep(kept)
-        return bool(outcomes)
+        return True
 
     def _record(self, verdict: Verdict, outcomes: Sequence[Outcome]) -> None:
         leases = [outcome.lease for outcome in outcomes]
@@ -124,9 +129,8 @@ class Pump:
             raise
         self._inflight.forget(leases)
         # Refused at a repeat: the first try had done it and its answer was lost.
-        lost = len(refused - self._uncertain) if refused else 0
-        if self._uncertain:
-            self._uncertain.difference_update(leases)
+        lost = len(refused - self._uncertain)
+        self._uncertain.difference_update(leases)
         if verdict is Verdict.RELEASE:
             self.released += len(leases) - lost
         else:

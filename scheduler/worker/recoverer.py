@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 
@@ -16,18 +17,21 @@ _SHORTEST_PAUSE = 0.01  # seconds after an expiry, so that holders who are a mom
 class Recoverer:
     """`recover` is the duty of the recoverer's thread and answers the seconds until the next one."""
 
-    def __init__(
-        self,
-        run: Run,
-    ) -> None:
+    def __init__(self, run: Run) -> None:
         self._run = run
         self._next_trim = time.monotonic() + _TRIM_EVERY * random.uniform(0.0, 1.0)
+        self._due = math.inf  # when the next turn is meant to be, by time.monotonic()
 
     def recover(self) -> float:
         """Recover expired leases, then trim what retention no longer keeps, once a minute."""
-        pause = self._run.outage.recovery_pause()
-        if pause > 0.0:
-            return pause
+        now = time.monotonic()
+        if now - self._due > self._run.config.heartbeat_interval:
+            self._run.outage.overslept()  # a stopped process: its own leases are to be renewed first
+        pause = self._run.outage.recovery_pause() or self._recover()
+        self._due = time.monotonic() + pause
+        return pause
+
+    def _recover(self) -> float:
         with self._run.outage.calling("recover_expired"):
             recovery = self._run.backend.recover_expired(self._run.config.queues, _BATCH)
         if recovery.ready or recovery.dead:
@@ -36,16 +40,18 @@ class Recoverer:
                 "Leases ran out: %d jobs are ready again, %d are dead", recovery.ready, recovery.dead
             )
             self._run.doorbell.ring()
-        if time.monotonic() >= self._next_trim:
-            self._trim()
+        if time.monotonic() >= self._next_trim and self._trim():
+            return _SHORTEST_PAUSE
         longest = self._run.config.recover_interval * random.uniform(*_JITTER)
         if recovery.next_expiry is None:
             return longest
         return min(longest, recovery.next_expiry + _SHORTEST_PAUSE)
 
-    def _trim(self) -> None:
+    def _trim(self) -> bool:
+        """Trim a batch; True if more may wait: jobs must not finish faster than they are trimmed."""
         with self._run.outage.calling("trim"):
             trimmed = self._run.backend.trim(self._run.config.queues, _BATCH)
-        # A full batch: more may wait, and the next recovery goes on with it.
-        if trimmed < _BATCH:
-            self._next_trim = time.monotonic() + _TRIM_EVERY
+        if trimmed >= _BATCH:
+            return True
+        self._next_trim = time.monotonic() + _TRIM_EVERY
+        return False

@@ -51,7 +51,10 @@ class Ticker:
         self._stopping = True
         self._doorbell.ring()
         if self._interrupt is not None:
-            self._interrupt()
+            try:
+                self._interrupt()
+            except BaseException as error:  # noqa: BLE001 - the others are to be stopped as well
+                self._crashed(error)
 
     def join(self, timeout: float) -> bool:
         """Wait for the end up to *timeout* seconds; True if it has come. A thread never started counts as ended."""

@@ -4,42 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Self, TypeVar
 
 from scheduler.backend import Backend
 from scheduler.config import WorkerConfig
 from scheduler.errors import ConfigError, SchedulerError
-from scheduler.limits import check_number
+from scheduler.limits import MAX_DELAY, check_number
 from scheduler.logs import GuardedLogger
 from scheduler.metrics import Metrics, NopMetrics, guarded
 from scheduler.retry import Delays
 from scheduler.serializers import JsonSerializer, Serializer
+from scheduler.worker.background import Background
 from scheduler.worker.handlers import Handler, HandlerFunction, Handlers
-from scheduler.worker.session import Report, Session
+from scheduler.worker.health import Health
+from scheduler.worker.session import LAST_JOIN, Report, Session
 
 Function = TypeVar("Function", bound=HandlerFunction)
-_MARGIN = 0.25  # seconds that stop() waits beyond its timeout for the run to report
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
-    """
-    How a worker is now. leasing: whether it would take another job. held: jobs it holds, unsent outcomes included.
-
-    stuck: handler threads that do not return. outage: seconds for which the store has not answered, 0.0 = it does.
-    """
-
-    running: bool
-    stopping: bool
-    leasing: bool
-    held: int
-    stuck: int
-    outage: float
+_MARGIN = 2 * LAST_JOIN  # seconds that stop() waits beyond its timeout for the run to report
 
 
 class Worker:
@@ -59,24 +45,33 @@ class Worker:
         metrics: Metrics | None = None,
         logger: logging.Logger | None = None,
     ) -> None:
-        if not isinstance(backend, Backend):
-            raise ConfigError("backend", f"must be a scheduler.Backend, not {type(backend).__name__}")
         self.backend = backend
-        self.config = config or WorkerConfig()
-        self._serializer = serializer or JsonSerializer()
-        self._plain_logger = logger or logging.getLogger("scheduler.worker")
+        self.config = WorkerConfig() if config is None else config
+        self.metrics = NopMetrics() if metrics is None else metrics
+        self._serializer = JsonSerializer() if serializer is None else serializer
+        given = {
+            "backend": (backend, Backend),
+            "config": (self.config, WorkerConfig),
+            "serializer": (self._serializer, Serializer),
+            "metrics": (self.metrics, Metrics),
+        }
+        for field, (value, kind) in given.items():
+            if not isinstance(value, kind):
+                raise ConfigError(field, f"must be a {kind.__name__}, not {type(value).__name__}")
+        self._plain_logger = logging.getLogger("scheduler.worker") if logger is None else logger
         self._logger = GuardedLogger(self._plain_logger)
-        self.metrics = metrics or NopMetrics()
         self._metrics = guarded(self.metrics, self._logger)
         self._handlers = Handlers()
-        self._own = threading.local()  # has `entered` on the threads of a run
-        self._pid = 0
+        self._forget_run()
+
+    def _forget_run(self) -> None:
+        # Anew after a fork too: the parent's run does not go on here, and its locks may be held for ever.
+        self._pid = os.getpid()
         self._starting = threading.Lock()  # guards the step from not running to running
+        self._own = threading.local()  # has `entered` on the threads of a run
         self._session: Session | None = None
-        self._stop_asked = False
-        self._ended = threading.Event()
-        self._background: threading.Thread | None = None
-        self._background_error: BaseException | None = None
+        self._asked: float | None = None  # seconds of a stop that was asked for before the run began
+        self._background: Background | None = None
 
     # ---- handlers
 
@@ -110,10 +105,10 @@ class Worker:
 
     def with_config(self, **changes: object) -> Worker:
         """A new worker with the same handlers, whose configuration differs by *changes*."""
-        try:
-            config = dataclasses.replace(self.config, **changes)  # type: ignore[arg-type]  # the config checks them
-        except TypeError as error:
-            raise ConfigError(next(iter(changes), "config"), str(error)) from None
+        unknown = [name for name in changes if name not in self.config.__dataclass_fields__]
+        if unknown:
+            raise ConfigError(unknown[0], "is no field of WorkerConfig")
+        config = dataclasses.replace(self.config, **changes)  # type: ignore[arg-type]  # the config checks them
         return self._copy(config, self.metrics)
 
     def with_metrics(self, metrics: Metrics) -> Worker:
@@ -129,33 +124,19 @@ class Worker:
 
     def run(self) -> Report:
         """
-        Work on this thread until asked to stop, then end within the grace and report.
+        Work until asked to stop, then end within the grace and report. This thread only waits.
 
         Raises `WorkerCrashed` when one of the worker's own threads died of a bug or too many handlers are stuck, and
         KeyboardInterrupt after a Ctrl-C, both after an orderly end.
         """
         return self._work(self._begin())
 
-    def _work(self, session: Session) -> Report:
-        try:
-            if self._stop_asked:  # before the run began, or while it did
-                session.request_stop()
-            return session.work()
-        finally:
-            self._own.entered = False
-            self._stop_asked = False
-            self._session = None
-            self._ended.set()
-
     def _begin(self) -> Session:
-        if self._pid != os.getpid():  # a fork leaves the parent's session and maybe a held lock behind
-            self._starting, self._session, self._pid = threading.Lock(), None, os.getpid()
-            self._background = None
+        if self._pid != os.getpid():
+            self._forget_run()
         with self._starting:
             if self._session is not None:
                 raise SchedulerError("this worker is running already; one worker runs once at a time")
-            self._enter()
-            self._ended.clear()
             self._session = session = Session(
                 self.backend,
                 self.config,
@@ -168,6 +149,18 @@ class Worker:
         if not len(self._handlers):
             self._logger.warning("This worker has no handlers: every job will wait for another one")
         return session
+
+    def _work(self, session: Session) -> Report:
+        self._enter()
+        try:
+            if (asked := self._asked) is not None:  # before the run began, or while it did
+                session.ending.ask(asked)
+            return session.work()
+        finally:
+            self._own.entered = False
+            self._asked = None
+            self._session = None
+            session.over.set()
 
     def _enter(self) -> None:
         self._own.entered = True
@@ -182,25 +175,32 @@ class Worker:
 
         None = shutdown_grace; inf = when the last handler has returned. A later call may only shorten the time.
         """
-        self._stop_asked = True
+        seconds = self._seconds(timeout, at_most=math.inf)
         session = self._here()
+        if session is None:
+            self._asked = seconds if self._asked is None else min(seconds, self._asked)
+            session = self._here()  # a run that began meanwhile may have looked too soon
         if session is not None:
-            session.request_stop(timeout)
+            session.ending.ask(seconds)
 
     def stop(self, timeout: float | None = None) -> bool:
         """
         Ask the run to end within *timeout* seconds (None = shutdown_grace), wait for that, and tell whether it has.
 
-        On the worker's own threads, so also inside a handler or a signal handler during run(), it only asks.
+        On the worker's own threads, so also inside a handler or a signal handler during run(), it only asks. True where
+        nothing runs; unlike `request_stop`, it then leaves the next run alone.
         """
-        seconds = self.config.shutdown_grace if timeout is None else check_number("timeout", timeout)
+        seconds = self._seconds(timeout)
         session = self._here()
         if session is None:
             return True
-        session.request_stop(seconds)
+        session.ending.ask(seconds)
         if getattr(self._own, "entered", False):
             return False
-        return self._ended.wait(seconds + _MARGIN)
+        return session.over.wait(seconds + _MARGIN)
+
+    def _seconds(self, timeout: float | None, *, at_most: float = MAX_DELAY) -> float:
+        return self.config.shutdown_grace if timeout is None else check_number("timeout", timeout, at_most=at_most)
 
     @property
     def running(self) -> bool:
@@ -210,48 +210,19 @@ class Worker:
     @property
     def health(self) -> Health:
         """How the worker is now. Any thread."""
-        session = self._here()
-        if session is None:
-            return Health(running=False, stopping=False, leasing=False, held=0, stuck=0, outage=0.0)
-        return Health(
-            running=True,
-            stopping=session.stopping,
-            leasing=not session.stopping and session.inflight.room() > 0,
-            held=session.inflight.held,
-            stuck=session.inflight.stuck,
-            outage=session.outage.seconds,
-        )
+        return Health.of(self._here())
 
     # ---- in the background
 
     def start(self) -> None:
-        """Run on a thread of its own, which `stop` ends. Returns when the run has begun, or raises why it has not."""
-        begun = threading.Event()
-
-        def background() -> None:
-            try:
-                session = self._begin()
-            except BaseException as error:  # noqa: BLE001 - raised by start()
-                self._background_error = error
-                return
-            finally:
-                begun.set()
-            try:
-                self._work(session)
-            except BaseException as error:  # noqa: BLE001 - raised at the end of the with block
-                self._background_error = error
-
-        self._background_error = None
-        thread = threading.Thread(target=background, name="scheduler-worker", daemon=True)
-        thread.start()
-        begun.wait()
-        self._raise_background_error()
-        self._background = thread
-
-    def _raise_background_error(self) -> None:
-        error, self._background_error = self._background_error, None
-        if error is not None:
-            raise error
+        """Run on a thread of its own, which `stop` ends; the process may exit without waiting for it."""
+        session = self._begin()
+        self._background = background = Background(lambda: self._work(session))
+        try:
+            background.start()
+        except RuntimeError:  # the system lets this process have no more threads
+            self._session = None
+            raise
 
     def __enter__(self) -> Self:
         self.start()
@@ -260,9 +231,10 @@ class Worker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        """Stop within shutdown_grace. Raises what the run raised, unless the block raised too."""
         self.stop()
-        if self._background is not None and self._background is not threading.current_thread():
-            self._background.join(_MARGIN)
-            self._background = None
-        if error is None:
-            self._raise_background_error()
+        background, self._background = self._background, None
+        if background is not None and not getattr(self._own, "entered", False):
+            background.join(_MARGIN)
+            if error is None:
+                background.raise_error()

@@ -1,0 +1,113 @@
+"""The thread that the pump works on, from the start of a run to its end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from scheduler.config import WorkerConfig
+from scheduler.errors import BackendError, WorkerCrashed
+from scheduler.worker.doorbell import Doorbell
+from scheduler.worker.ending import Ending
+from scheduler.worker.inflight import InFlight
+from scheduler.worker.outage import BackOff, may_pass
+from scheduler.worker.pump import Pump
+
+
+class PumpThread:
+    """
+    Takes turns until the run is asked to end, then records what ends until nothing is held.
+
+    It ends by itself, or after `give_up()`, as soon as the store returns from the call under way. What it cannot go on
+    after goes to `crashed`; `ended` is called last.
+    """
+
+    def __init__(
+        self,
+        pump: Pump,
+        inflight: InFlight,
+        config: WorkerConfig,
+        *,
+        doorbell: Doorbell,
+        ending: Ending,
+        enter: Callable[[], None],
+        crashed: Callable[[BaseException], None],
+        ended: Callable[[], None],
+    ) -> None:
+        self._pump = pump
+        self._inflight = inflight
+        self._config = config
+        self._doorbell = doorbell
+        self._ending = ending
+        self._enter = enter
+        self._crashed = crashed
+        self._ended = ended
+        self._given_up = False
+        self._thread = threading.Thread(target=self._run, name="scheduler-pump", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def is_alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    def give_up(self) -> None:
+        """The time is up: record no more. Any thread."""
+        self._given_up = True
+        self._doorbell.ring()
+
+    def join(self, timeout: float) -> None:
+        """Wait for the end up to *timeout* seconds. A thread never started counts as ended."""
+        if self._thread.ident is not None:
+            self._thread.join(max(0.0, timeout))
+
+    def _run(self) -> None:
+        self._enter()
+        try:
+            while not self._ending.asked:
+                self._pump.turn()
+                self._check_stuck()
+        except BaseException as error:  # noqa: BLE001 - the run ends in order and raises it
+            self._crashed(error)
+        try:
+            self._settle_all()
+        except BaseException as error:  # noqa: BLE001 - as above
+            self._crashed(error)
+            self._wait_for_handlers()
+        self._ended()
+
+    def _check_stuck(self) -> None:
+        limit = self._config.stuck_limit
+        if limit is not None and (stuck := self._inflight.stuck) >= limit:
+            raise WorkerCrashed(f"{stuck} handler threads are stuck past their timeouts", stuck=stuck)
+
+    def _settle_all(self) -> None:
+        """Record what ends, and what is given back, until nothing is held or the time is up: then once more."""
+        back_off = BackOff()
+        while True:
+            try:
+                busy = self._pump.settle() or self._pump.give_back()
+                back_off.reset()
+                pause = threading.TIMEOUT_MAX
+            except BackendError as error:
+                if not may_pass(error):
+                    raise
+                busy = False
+                pause = back_off.next()
+            if busy:
+                continue
+            if self._given_up or not self._held:
+                return
+            self._doorbell.wait(pause)
+
+    @property
+    def _held(self) -> bool:
+        return self._inflight.held > 0 or self._pump.in_doubt
+
+    def _wait_for_handlers(self) -> None:
+        """Nothing can be recorded any more: there is no sense in letting handlers work on for long."""
+        self._ending.ask(self._config.timeout_grace)
+        while self._inflight.unfinished and not self._given_up:
+            self._doorbell.wait(threading.TIMEOUT_MAX)
