@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Self
+from urllib.parse import urlencode
 
 import sqlalchemy as sa
 
@@ -42,6 +43,15 @@ _OPTIONS: Mapping[str, Parser] = {
     "pgbouncer": boolean,
     "listen_url": str,
 }
+# What libpq itself takes as query parameters; the others would name another database, or undo a bound of ours.
+_OF_THE_DRIVER: Mapping[str, Parser] = dict.fromkeys(
+    (
+        "application_name", "channel_binding", "connect_timeout", "gssencmode", "host", "hostaddr", "krbsrvname",
+        "load_balance_hosts", "options", "passfile", "port", "service", "sslcert", "sslcrl", "sslkey", "sslmode",
+        "sslnegotiation", "sslrootcert", "target_session_attrs", "tcp_user_timeout",
+    ),
+    str,
+)  # fmt: skip
 
 
 class PostgresBackend(Backend):
@@ -117,10 +127,12 @@ class PostgresBackend(Backend):
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """``postgresql://user@host:5432/name``, with the arguments of the class as options."""
-        place, options = split_options(url, _OPTIONS)
+        """``postgresql://user@host:5432/name``, with the arguments of the class, and libpq's, as options."""
+        place, options = split_options(url, {**_OPTIONS, **_OF_THE_DRIVER})
+        driver = {name: str(options.pop(name)) for name in _OF_THE_DRIVER if name in options}
+        query = f"?{urlencode(driver)}" if driver else ""
         retention = retention_from(options)
-        return cls(place, retention=retention, **options)  # type: ignore[arg-type]  # each is checked by __init__
+        return cls(f"{place}{query}", retention=retention, **options)  # type: ignore[arg-type]  # checked by __init__
 
     def __repr__(self) -> str:
         return f"PostgresBackend({self._shown!r})"
@@ -205,6 +217,10 @@ class PostgresBackend(Backend):
     def migrate(self) -> int:
         """Bring the tables up to date, and answer how many steps that took: 0 = they were. Harmless at any time."""
         return self._database.alone(self._schema.migrate)
+
+    def schema_version(self) -> int:
+        """The version of the schema in the database, 0 = none."""
+        return self._database.alone(self._schema.version)
 
     def migration_sql(self, from_version: int = 0, to_version: int | None = None) -> str:
         """What `migrate` runs between two versions of the schema, for those who review it (None = the newest)."""

@@ -8,10 +8,10 @@ from typing import Any
 
 from psycopg import sql
 
-from scheduler.errors import ConfigError, SchemaMismatch
+from scheduler.errors import SchemaMismatch
 from scheduler_backends.postgres.database import Driver
 from scheduler_backends.postgres.schema import STEPS
-from scheduler_backends.sql.versions import check_version
+from scheduler_backends.sql.versions import check_version, check_versions, script
 
 _log = logging.getLogger("scheduler.postgres")
 _PATIENCE = 600.0  # seconds: a migration waits for others, and builds indexes
@@ -79,12 +79,9 @@ class Schema:
 
     def migration_sql(self, from_version: int, to_version: int | None) -> str:
         """What `migrate` would run between two versions (0 = nothing there, None = the newest), as one transaction."""
-        last = len(STEPS) if to_version is None else to_version
-        if not 0 <= from_version <= last <= len(STEPS):
-            raise ConfigError("from_version", f"versions go from 0 to {len(STEPS)}, and forwards alone")
+        last = check_versions(from_version, to_version, len(STEPS))
         statements = self._statements(from_version, last, with_schema=from_version == 0)
-        lock = f"SELECT pg_advisory_xact_lock({self._lock})"
-        return "".join(f"{statement.strip()};\n" for statement in ("BEGIN", lock, *statements, "COMMIT"))
+        return script(("BEGIN", f"SELECT pg_advisory_xact_lock({self._lock})", *statements, "COMMIT"))
 
     def _statements(self, present: int, last: int, *, with_schema: bool) -> list[str]:
         found: list[str] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from scheduler.errors import ConfigError, SchemaMismatch
 
@@ -28,3 +29,16 @@ def check_version(present: int, known: int, *, may_migrate: bool) -> None:
             f"{state}: run `python -m scheduler_backends.sql migrate URL`, call migrate(), or open the store with "
             "migrate=True"
         )
+
+
+def check_versions(from_version: int, to_version: int | None, known: int) -> int:
+    """The version that a migration leads to, None = the newest."""
+    last = known if to_version is None else to_version
+    if not 0 <= from_version <= last <= known:
+        raise ConfigError("from_version", f"versions go from 0 to {known}, and forwards alone")
+    return last
+
+
+def script(statements: Iterable[str]) -> str:
+    """Statements as a file for the database's own shell."""
+    return "".join(f"{statement.strip()};\n" for statement in statements)

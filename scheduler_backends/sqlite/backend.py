@@ -178,6 +178,18 @@ class SqliteBackend(Backend):
         with self._file.writing() as connection:
             return schema.migrate(connection.execute, self._prefix)
 
+    def schema_version(self) -> int:
+        """The version of the schema in the file, 0 = none."""
+        connection = self._file.connect()
+        try:
+            return schema.version_of(connection.execute, self._prefix)
+        finally:
+            connection.close()
+
+    def migration_sql(self, from_version: int = 0, to_version: int | None = None) -> str:
+        """What `migrate` runs between two versions of the schema, for those who review it (None = the newest)."""
+        return schema.migration_sql(self._prefix, from_version, to_version)
+
     def _now(self) -> int:
         return to_micros((self.clock or self._system).now())
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterator
 from typing import Final
 
 from scheduler_backends.sql.connections import Execute
 from scheduler_backends.sql.states import FINISHED, LEASED, RETRY_WAIT, WAITING
-from scheduler_backends.sql.versions import check_version
+from scheduler_backends.sql.versions import check_version, check_versions, script
 
 # A rowid table: WITHOUT ROWID was 30 to 60 % slower at batches of 64. No index holds lease_until, so a renewal rewrites
 # the row alone.
@@ -65,16 +65,21 @@ def migrate(execute: Execute, prefix: str) -> int:
     """Bring the schema up to date inside the caller's write transaction, and answer how many steps that took."""
     present = version_of(execute, prefix)
     check_version(present, len(STEPS), may_migrate=True)
-    if present == 0:
-        execute(
-            f"CREATE TABLE {prefix}schema_version (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL)",
-            (),
-        )
-    for version, step in enumerate(STEPS[present:], start=present + 1):
-        for statement in step:
-            execute(statement.format(prefix=prefix), ())
-        execute(
-            f"INSERT INTO {prefix}schema_version (version, applied_at) VALUES (?, ?)",
-            (version, time.time_ns() // 1_000),
-        )
+    for statement in _statements(prefix, present, len(STEPS)):
+        execute(statement, ())
     return len(STEPS) - present
+
+
+def migration_sql(prefix: str, from_version: int, to_version: int | None) -> str:
+    """What `migrate` would run between two versions (0 = nothing there, None = the newest), as one transaction."""
+    last = check_versions(from_version, to_version, len(STEPS))
+    return script(("BEGIN IMMEDIATE", *_statements(prefix, from_version, last), "COMMIT"))
+
+
+def _statements(prefix: str, present: int, last: int) -> Iterator[str]:
+    versions = f"{prefix}schema_version"
+    if present == 0 < last:
+        yield f"CREATE TABLE {versions} (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL)"
+    for version in range(present + 1, last + 1):
+        yield from (statement.format(prefix=prefix) for statement in STEPS[version - 1])
+        yield (f"INSERT INTO {versions} (version, applied_at) VALUES ({version}, strftime('%s') * 1000000)")
