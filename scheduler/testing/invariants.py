@@ -6,9 +6,13 @@ The check ends by emptying the queues, which is a test too, and leaves nothing b
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from scheduler.jobs import Job
 from scheduler.states import TERMINAL, JobState
 from scheduler.testing.rig import TURNS, Rig
+
+Key = tuple[str, str]  # queue and id
 
 _WAITING = frozenset({JobState.SCHEDULED, JobState.RETRY_WAIT})
 _BRIEF = 0.05  # seconds that a lease is cut to where time is real
@@ -18,7 +22,9 @@ def check_invariants(rig: Rig) -> None:
     """Each id of each queue of *rig* is in exactly one state, and recovery finds every lease."""
     for queue in rig.queues:
         check_reads_agree(rig, queue)
-    _check_recovery_finds_all(rig)
+    leased = {(queue, job.id): job for queue in rig.queues for job in rig.listed(JobState.LEASED, queue=queue)}
+    if leased:
+        _check_recovery_finds(rig, leased if rig.clock else _cut_short(rig, leased))
     for queue in rig.queues:
         _check_purge_empties(rig, queue)
 
@@ -50,16 +56,19 @@ def check_fields(job: Job) -> None:
     assert len(job.errors) <= 10
 
 
-def _check_recovery_finds_all(rig: Rig) -> None:
-    leased = {(queue, job.id): job for queue in rig.queues for job in rig.listed(JobState.LEASED, queue=queue)}
-    if not leased:
-        return
+def _cut_short(rig: Rig, leased: Mapping[Key, Job]) -> Mapping[Key, Job]:
+    """Where time is real: those of *leased* whose leases the rig knows, which now end soon."""
+    held = rig.leases - set(rig.backend.renew([*rig.leases], _BRIEF).refused)
+    return {key: leased[key] for key in ((lease.job.queue, lease.job.id) for lease in held) if key in leased}
+
+
+def _check_recovery_finds(rig: Rig, leased: Mapping[Key, Job]) -> None:
+    """Once their leases have expired."""
     if rig.clock:
         last = max(job.lease_expires_at for job in leased.values() if job.lease_expires_at)
         rig.clock.set(max(last, rig.clock.now()))
         rig.advance(0.001)
     else:
-        rig.backend.renew([*rig.leases], _BRIEF)
         rig.advance(_BRIEF)
     ready, dead = rig.recover()
     left = [id for queue, id in leased if rig.state(id, queue=queue) is JobState.LEASED]
@@ -72,4 +81,6 @@ def _check_purge_empties(rig: Rig, queue: str) -> None:
         for _ in range(TURNS):
             if not rig.backend.purge(queue, state, 1_000):
                 break
-    assert not any(rig.counts(queue).values()), "a purged queue still counts jobs"
+    left = {state: count for state, count in rig.counts(queue).items() if count}
+    # Where time is real a lease may be left that the rig does not know: made by a test past it, and long.
+    assert not left or (not rig.clock and left.keys() == {JobState.LEASED}), f"a purged queue still counts {left}"

@@ -13,6 +13,17 @@ import pytest
 _FIXTURE = "scheduler_backend_url"
 
 
+class _Url(str):
+    """A URL that shows no password where pytest shows a failing test's arguments."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        from scheduler.urls import without_password  # noqa: PLC0415 - see the module's text
+
+        return repr(without_password(str(self)))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option."""
     parser.getgroup("scheduler").addoption(
@@ -28,7 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test per URL; without any, one that is skipped and says why."""
     if _FIXTURE in metafunc.fixturenames:
-        urls = metafunc.config.getoption("--scheduler-backend")
+        urls = [_Url(url) for url in metafunc.config.getoption("--scheduler-backend")]
         missing = pytest.param("", marks=pytest.mark.skip("no backend to test: give --scheduler-backend URL"))
         # Named by number: a URL may hold a password, and test names reach logs.
         names = [f"{url.partition(':')[0]}{number}" for number, url in enumerate(urls, 1)]

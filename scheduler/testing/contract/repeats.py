@@ -19,6 +19,7 @@ from scheduler.jobs import Job, NewJob
 from scheduler.leases import Completion, Failure, Lease, MoveAnswer
 from scheduler.queues import Retention
 from scheduler.states import JobState
+from scheduler.testing.clock import START
 from scheduler.testing.contract.stand import OpenRig
 from scheduler.testing.faulty_backend import faulty
 from scheduler.testing.rig import LONG, Rig
@@ -184,7 +185,7 @@ _CASES = {
         prepare=lambda rig, queue: rig.backend.pause(queue), call=lambda backend, queue, _: backend.resume(queue)
     ),
     "purge": Case(prepare=_dead, call=lambda backend, queue, _: backend.purge(queue, JobState.DEAD, 100), again=0),
-    "trim": Case(prepare=_succeeded, wait=1.0, call=lambda backend, queue, _: backend.trim([queue], 100), again=0),
+    "trim": Case(prepare=_succeeded, wait=2.5, call=lambda backend, queue, _: backend.trim([queue], 100), again=0),
     "ping": Case(prepare=_something, call=lambda backend, _queue, _nothing: backend.ping()),
 }
 
@@ -200,7 +201,7 @@ class RepeatsContract:
         once, repeated = rig.queue, rig.new_queue()
         first, second = case.prepare(rig, once), case.prepare(rig, repeated)
         if case.wait:
-            rig.wait(max(case.wait * rig.span, 2.5))
+            rig.wait(case.wait * rig.span)
 
         answer = case.told(case.call(rig.backend, once, first))
         flaky = faulty(rig.backend)
@@ -232,7 +233,7 @@ def _by_id(jobs: Sequence[Job]) -> Sequence[Job]:
 def _told(rig: Rig, job: Job) -> Job:
     if rig.clock:
         return replace(job, queue="")
-    moment = job.created_at
+    moment = START
     return replace(
         job,
         queue="",

@@ -48,7 +48,6 @@ _NEWS: Mapping[str, tuple[Callable[[Rig], Any], Callable[[Rig, Any], object]]] =
 }
 
 
-@pytest.mark.timeout(120)
 class WakeupsContract:
     @pytest.fixture
     def waiter(self, rig: Rig) -> Iterator[Waiter]:

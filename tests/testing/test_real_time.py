@@ -1,0 +1,54 @@
+"""A backend whose clock nobody can set is tested all the same, in real time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+import pytest
+
+from examples.own_backend import DictBackend
+from scheduler.clock import SystemClock
+from scheduler.errors import BackendClosed
+from scheduler.testing.contract import BackendContract, rooms
+from scheduler.testing.contract.stand import Stand
+from scheduler.testing.rig import OpenBackend
+
+
+class ClocklessBackend(DictBackend):
+    """Looks at this machine's time alone, as a server that takes no other does."""
+
+    def __init__(self, *, clock, retention) -> None:
+        super().__init__(retention=retention)
+        del self.clock
+
+    @contextmanager
+    def _open(self) -> Iterator[datetime]:
+        with self._lock:
+            if self._closed:
+                raise BackendClosed("the backend was closed")
+            yield SystemClock().now()
+
+
+class Opens:
+    @pytest.fixture
+    def open_backend(self) -> OpenBackend:
+        return ClocklessBackend
+
+
+class TestRecoveryInRealTime(Opens, rooms.RecoverContract, Stand):
+    pass
+
+
+class TestPromotionInRealTime(Opens, rooms.PromoteContract, Stand):
+    pass
+
+
+class TestLostAnswersInRealTime(Opens, rooms.RepeatsContract, Stand):
+    pass
+
+
+@pytest.mark.long
+class TestAllInRealTime(Opens, BackendContract):
+    pass
