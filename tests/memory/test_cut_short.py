@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import linecache
 import sys
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
@@ -220,3 +223,43 @@ def test_waiters_hear_of_a_job_whose_enqueueing_was_cut_short() -> None:
             stored = backend.stats([QUEUE])[0].counts[JobState.READY]
             assert waiter.wait(0.0) or not stored
         waiter.close()
+
+
+def test_exceptions_raised_in_a_thread_from_outside_leave_the_store_whole() -> None:
+    """As `interrupt=True` raises them in a handler, which may just be enqueueing: at whatever instruction it is."""
+    backend = MemoryBackend(partitions=3, retention=_KEEP)
+    going, stop = threading.Event(), threading.Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            going.set()
+            ids = [each.job.id for each in add(backend, 5)]
+            add(backend, 2, delay=0.001)
+            held = lease(backend, 4, duration=0.01)
+            for settle, each in zip((complete, bury, retry, MemoryBackend.release), held, strict=False):
+                settle(backend, [each])
+            backend.cancel(QUEUE, ids)
+            backend.promote_due([QUEUE], 10)
+            backend.recover_expired([QUEUE], 10)
+            backend.purge(QUEUE, JobState.CANCELLED, 10)
+
+    def keep_working() -> None:
+        while not stop.is_set():
+            try:
+                with suppress(_CutShortError):
+                    work()
+            except _CutShortError:  # it came between the two lines above
+                pass
+
+    thread = threading.Thread(target=keep_working)
+    thread.start()
+    try:
+        for _ in range(300):
+            going.clear()
+            assert going.wait(60.0)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(_CutShortError))
+    finally:
+        stop.set()
+        thread.join(60.0)
+    assert not thread.is_alive(), "the lock stayed with a call that was cut short"
+    check_inside(backend)
