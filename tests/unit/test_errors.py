@@ -23,6 +23,7 @@ from scheduler.errors import (
     SchedulerError,
     Snooze,
     TopologyError,
+    WorkerCrashed,
 )
 from scheduler.jobs import Job, NewJob, Priority
 from scheduler.states import JobState
@@ -49,6 +50,7 @@ EXAMPLES: dict[str, BaseException] = {
     "DuplicateJob": DuplicateJob("taken", STORED),
     "BackendUnavailable": BackendUnavailable("away", jobs=[WAITING]),
     "TopologyError": TopologyError("jobs stand in the way", counts={"ready": 3}),
+    "WorkerCrashed": WorkerCrashed("threads are stuck", stuck=3),
     "Retry": Retry("later", delay=2.5),
     "Snooze": Snooze(3.0),
     "Discard": Discard("no use"),
@@ -139,6 +141,7 @@ def test_the_examples_carry_something() -> None:
     assert vars(EXAMPLES["BackendUnavailable"])["jobs"] == (WAITING,)
     assert vars(EXAMPLES["DuplicateJob"])["job"] is STORED
     assert vars(EXAMPLES["TopologyError"])["counts"] == {"ready": 3}
+    assert vars(EXAMPLES["WorkerCrashed"])["stuck"] == 3
     assert (vars(EXAMPLES["Retry"])["delay"], vars(EXAMPLES["Snooze"])["delay"]) == (2.5, 3.0)
     assert vars(EXAMPLES["Discard"])["reason"] == "no use"
     assert vars(EXAMPLES["JobInterrupted"])["reason"] == "lease lost"
@@ -165,3 +168,4 @@ def test_defaults_of_signals() -> None:
     assert Discard().reason == ""
     assert BackendUnavailable("away").jobs == ()
     assert TopologyError("no").counts == {}
+    assert WorkerCrashed("died").stuck == 0
