@@ -1,0 +1,44 @@
+"""The command line that every benchmark has."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Sequence
+
+from benchmarks.measure import Measure, measured
+from benchmarks.report import FORMATS
+from benchmarks.stage import Stage
+from scheduler.errors import SchedulerError
+
+Plan = Callable[[Stage], Iterable[Measure]]
+
+
+def main(description: str | None, plan: Plan, *, size: int, arguments: Sequence[str] | None = None) -> int:
+    """
+    Run the measures of *plan* as the command line says, and print each when it is done.
+
+    size: of a repeat, unless --size says otherwise: jobs, or what *description* says.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--backend", default="memory://", metavar="URL", help="the store (default: memory://)")
+    parser.add_argument("--repeat", type=_count, default=5, metavar="N", help="medians of so many repeats (default: 5)")
+    parser.add_argument("--size", type=_count, default=size, metavar="N", help=f"size of a repeat (default: {size:,})")
+    parser.add_argument("--batch", type=_count, default=64, metavar="N", help="jobs of a worker's call (default: 64)")
+    parser.add_argument("--json", action="store_true", help="one object a line")
+    chosen = parser.parse_args(arguments)
+    try:
+        with Stage(chosen.backend, size=chosen.size, batch=chosen.batch) as stage:
+            for result in measured(plan(stage), chosen.repeat):
+                print(FORMATS[chosen.json](result), flush=True)
+    except SchedulerError as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number

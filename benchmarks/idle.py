@@ -1,0 +1,79 @@
+"""What an idle worker costs a second: calls of the contract, round trips to the server, processor time, wake-ups."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial, wraps
+from typing import ParamSpec, TypeVar
+
+from benchmarks.command import main
+from benchmarks.counters import round_trips
+from benchmarks.measure import CALLS_PER_SECOND, PERCENT_OF_A_CORE, SWITCHES_PER_SECOND, Measure
+from benchmarks.stage import TYPE, Stage
+from scheduler import Worker, WorkerConfig
+from scheduler.backend import Backend
+
+P = ParamSpec("P")
+R = TypeVar("R")
+SETTLED_IN = 1.5  # seconds: every loop has made its first call
+UNITS = {
+    "calls": CALLS_PER_SECOND,
+    "round_trips": CALLS_PER_SECOND,
+    "cpu": PERCENT_OF_A_CORE,
+    "switches": SWITCHES_PER_SECOND,
+}
+
+
+def measures(stage: Stage) -> Iterator[Measure]:
+    """A worker in its default configuration; --size is the seconds of a repeat."""
+    yield Measure(name="idle", unit=UNITS, run=partial(rest, stage))
+
+
+def rest(stage: Stage) -> dict[str, float]:
+    """Costs a second."""
+    backend = stage.open()
+    calls = count_calls(backend)
+    worker = Worker(backend, WorkerConfig(queues=(stage.new_queue(),)))
+    worker.handle(TYPE, lambda job, ctx: None)  # noqa: ARG005 - the contract's form
+    try:
+        with worker:
+            time.sleep(SETTLED_IN)
+            before = _now(stage.url, calls)
+            start = time.perf_counter()
+            time.sleep(stage.size)
+            seconds = time.perf_counter() - start
+            after = _now(stage.url, calls)
+    finally:
+        backend.close()
+    return {name: (after[name] - value) / seconds for name, value in before.items()}
+
+
+def _now(url: str, calls: list[str]) -> dict[str, float]:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    counts = {"calls": float(len(calls)), "cpu": usage.ru_utime + usage.ru_stime, "switches": float(usage.ru_nvcsw)}
+    trips = round_trips(url)
+    return counts if trips is None else {**counts, "round_trips": float(trips)}
+
+
+def count_calls(backend: Backend) -> list[str]:
+    """The names of the contract's methods, as they are called from now on."""
+    calls: list[str] = []
+    for name in Backend.__abstractmethods__:
+        setattr(backend, name, _counted(getattr(backend, name), name, calls))
+    return calls
+
+
+def _counted(method: Callable[P, R], name: str, calls: list[str]) -> Callable[P, R]:
+    @wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        calls.append(name)
+        return method(*args, **kwargs)
+
+    return call
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, measures, size=5))

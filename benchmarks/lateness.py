@@ -1,0 +1,41 @@
+"""How late delayed jobs start: from run_at to the start of the handler on an idle worker."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from benchmarks.command import main
+from benchmarks.measure import MILLISECONDS, Measure, quantiles
+from benchmarks.stage import TYPE, Stage
+from benchmarks.watching import Watcher
+from scheduler.jobs import Job, NewJob
+
+AHEAD = 0.5  # seconds until the first is due
+APART = 0.01  # seconds between two, on average
+
+
+def measures(stage: Stage) -> Iterator[Measure]:
+    """Median and 99th percentile."""
+    yield Measure(name="lateness", unit=MILLISECONDS, run=partial(late, stage))
+
+
+def late(stage: Stage) -> dict[str, float]:
+    """Jobs at random moments, enqueued beforehand."""
+    queue = stage.new_queue()
+    with Watcher(stage.backend, queue, _nanoseconds_late) as watcher:
+        first = datetime.now(UTC) + timedelta(seconds=AHEAD)
+        moments = [first + timedelta(seconds=random.uniform(0, stage.size * APART)) for _ in range(stage.size)]
+        stage.backend.enqueue([NewJob(type=TYPE, queue=queue, run_at=moment) for moment in moments])
+        return quantiles(watcher.seconds(stage.size))
+
+
+def _nanoseconds_late(job: Job) -> int:
+    return (datetime.now(UTC) - job.run_at) // timedelta(microseconds=1) * 1_000
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, measures, size=200))

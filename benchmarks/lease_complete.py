@@ -1,0 +1,51 @@
+"""Jobs a second that the bare store leases and completes, by size of the batch and number of threads."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from benchmarks import stage as stages
+from benchmarks.command import main
+from benchmarks.measure import JOBS_PER_SECOND, Measure
+from benchmarks.stage import Stage
+from scheduler.backend import Backend
+
+
+def measures(stage: Stage) -> Iterator[Measure]:
+    """The batches and threads that the stores' pages speak of."""
+    for batch, threads, postgres in ((64, 1, "skip_locked"), (64, 4, "skip_locked"), (256, 2, "insert_commit")):
+        yield Measure(
+            name=f"lease_complete_{batch}x{threads}",
+            unit=JOBS_PER_SECOND,
+            run=partial(drain, stage, batch, threads),
+            floor=stage.floor(redis="F1", postgres=postgres, sqlite="insert_commit"),
+        )
+
+
+def drain(stage: Stage, batch: int, threads: int) -> float:
+    """Seconds a job, the queue being filled before."""
+    queue = stage.new_queue()
+    stage.fill(stage.backend, queue, stage.size)
+    with ThreadPoolExecutor(threads) as pool:
+        start = time.perf_counter()
+        done = sum(pool.map(lambda _: _take_all(stage.backend, queue, batch), range(threads)))
+        seconds = time.perf_counter() - start
+    if done != stage.size:
+        raise RuntimeError(f"{done} of {stage.size} jobs were leased: this was no fair run")
+    return seconds / stage.size
+
+
+def _take_all(backend: Backend, queue: str, batch: int) -> int:
+    done = 0
+    while leases := stages.lease(backend, queue, batch):
+        stages.complete(backend, leases)
+        done += len(leases)
+    return done
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, measures, size=10_000))

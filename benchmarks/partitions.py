@@ -1,0 +1,34 @@
+"""Jobs a second through a worker on 8 partitions; the floor is the same on one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+
+from benchmarks.command import main
+from benchmarks.measure import JOBS_PER_SECOND, Floor, Measure
+from benchmarks.stage import Stage
+from benchmarks.worker_throughput import drain_on, tuned
+from scheduler.backend import TopologyAdmin
+
+MANY = 8
+
+
+def measures(stage: Stage) -> Iterator[Measure]:
+    """Nothing where the store has no partitions."""
+    if not isinstance(stage.backend, TopologyAdmin):
+        return
+    with closing(stage.open(partitions="1")) as one, closing(stage.open(partitions=str(MANY))) as many:
+        config = tuned(stage.batch)
+        yield Measure(
+            name=f"worker_end_to_end_{MANY}_partitions",
+            unit=JOBS_PER_SECOND,
+            run=partial(drain_on, many, stage, config),
+            floor=Floor(name="one_partition", run=partial(drain_on, one, stage, config)),
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, measures, size=20_000))

@@ -1,0 +1,68 @@
+"""From the call of enqueue to the start of the handler on an idle worker: in this process, and from another one."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+
+from benchmarks.command import main
+from benchmarks.measure import MILLISECONDS, Measure, quantiles
+from benchmarks.stage import TYPE, Stage
+from benchmarks.watching import Watcher
+from scheduler.backend import Backend
+from scheduler.jobs import NewJob
+from scheduler.plugins import backend_from_url
+
+PAUSE = 0.01  # seconds between two jobs: the worker is idle again by then
+
+
+def measures(stage: Stage) -> Iterator[Measure]:
+    """Medians and 99th percentiles."""
+    double = "select_1 + insert_commit"
+    floor = stage.floor(redis="blpop", postgres=double, sqlite=double)
+    yield Measure(name="pickup", unit=MILLISECONDS, run=partial(from_here, stage), floor=floor)
+    if stage.store != "memory":
+        yield Measure(name="pickup_across", unit=MILLISECONDS, run=partial(from_elsewhere, stage), floor=floor)
+
+
+def from_here(stage: Stage) -> dict[str, float]:
+    """The producer shares the worker's backend."""
+    queue = stage.new_queue()
+    with Watcher(stage.backend, queue, lambda job: time.time_ns() - int(job.payload)) as watcher:
+        produce(stage.backend, queue, stage.size)
+        return quantiles(watcher.seconds(stage.size))
+
+
+def from_elsewhere(stage: Stage) -> dict[str, float]:
+    """The producer is another process."""
+    queue = stage.new_queue()
+    with Watcher(stage.backend, queue, lambda job: time.time_ns() - int(job.payload)) as watcher:
+        arguments = (stage.url, queue, stage.size)
+        process = multiprocessing.get_context("spawn").Process(target=_produce_by_url, args=arguments)
+        process.start()
+        try:
+            return quantiles(watcher.seconds(stage.size))
+        finally:
+            process.join(30)
+
+
+def produce(backend: Backend, queue: str, count: int) -> None:
+    """Enqueue so many, each with the moment of its call."""
+    for _ in range(count):
+        time.sleep(PAUSE)
+        backend.enqueue([NewJob(type=TYPE, queue=queue, payload=b"%d" % time.time_ns())])
+
+
+def _produce_by_url(url: str, queue: str, count: int) -> None:
+    backend = backend_from_url(url)
+    backend.ping()
+    time.sleep(0.1)  # the import's own noise is over
+    produce(backend, queue, count)
+    backend.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, measures, size=200))

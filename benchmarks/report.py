@@ -1,0 +1,43 @@
+"""Results as lines of text or of JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from benchmarks.measure import Result
+
+
+def as_json(result: Result) -> str:
+    """One object: measure, value, unit, floor, floor_value (in the measure's unit), ratio. None = there is no floor."""
+    fields = {
+        "measure": result.measure,
+        "value": result.value,
+        "unit": result.unit,
+        "floor": result.floor,
+        "floor_value": result.floor_value,
+        "ratio": result.ratio,
+    }
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def as_text(result: Result) -> str:
+    """The medians, with minimum and maximum behind them."""
+    line = f"{result.measure:<32} {_range(result.readings, result.value):>32} {result.unit:<10}"
+    if result.floor is not None and result.floor_value is not None and result.ratio is not None:
+        line += f" = {result.ratio:5.2f} × {result.floor} {_range(result.floor_readings, result.floor_value)}"
+    return line.rstrip()
+
+
+def _range(readings: list[float], median: float) -> str:
+    if len(readings) == 1:
+        return _figure(median)
+    return f"{_figure(median)} ({_figure(min(readings))} to {_figure(max(readings))})"
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
+
+
+FORMATS: dict[bool, Callable[[Result], str]] = {True: as_json, False: as_text}
+"""By whether JSON is asked for."""

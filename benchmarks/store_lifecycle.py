@@ -1,0 +1,60 @@
+"""One job's way through the bare store: enqueue, promote, lease, renew, complete; µs a job at batch 1, 16 and 64."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from benchmarks import stage as stages
+from benchmarks.command import main
+from benchmarks.measure import MICROSECONDS, Measure
+from benchmarks.stage import LEASE, Stage
+from scheduler.jobs import NewJob
+
+DELAY = 0.001  # seconds: so that there is something to promote
+
+
+def measures(stage: Stage) -> Iterator[Measure]:
+    """The whole way, and each part of it."""
+    for batch in (1, 16, 64):
+        yield Measure(name=f"store_lifecycle_{batch}", unit=MICROSECONDS, run=partial(walk, stage, batch))
+
+
+def walk(stage: Stage, batch: int) -> dict[str, float]:
+    """Seconds a job for the whole way of all jobs ("") and for its parts. All jobs take one step before the next."""
+    backend, queue = stage.backend, stage.new_queue()
+    count = stage.size
+    jobs = stage.new_jobs(queue, count, delay=DELAY)
+    marks = [time.perf_counter()]
+    for part in _parts(jobs, batch):
+        backend.enqueue(part)
+    marks.append(time.perf_counter())
+    while backend.promote_due([queue], batch).next_due is not None:
+        pass  # on memory the last jobs may be due only now
+    marks.append(time.perf_counter())
+    held = []
+    while leases := stages.lease(backend, queue, batch):
+        held.append(leases)
+    marks.append(time.perf_counter())
+    for leases in held:
+        backend.renew(leases, LEASE)
+    marks.append(time.perf_counter())
+    for leases in held:
+        stages.complete(backend, leases)
+    marks.append(time.perf_counter())
+    if sum(map(len, held)) != count:
+        raise RuntimeError(f"{sum(map(len, held))} of {count} jobs were leased: this was no fair run")
+    steps = ("enqueue", "promote", "lease", "renew", "complete")
+    parts = {step: (end - start) / count for step, start, end in zip(steps, marks, marks[1:], strict=False)}
+    return {"": sum(parts.values()), **parts}
+
+
+def _parts(jobs: Sequence[NewJob], size: int) -> Iterator[Sequence[NewJob]]:
+    for start in range(0, len(jobs), size):
+        yield jobs[start : start + size]
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, measures, size=2_000))

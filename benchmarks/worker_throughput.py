@@ -1,0 +1,75 @@
+"""
+Jobs a second through a worker, each leased, run and completed; enqueued before the clock starts.
+
+worker_end_to_end: concurrency 8, batches of --batch, queue_buffer a quarter of that.
+The default configuration beside it.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+
+from benchmarks.command import main
+from benchmarks.measure import JOBS_PER_SECOND, Measure
+from benchmarks.stage import TYPE, Stage
+from scheduler import JobContext, Worker, WorkerConfig
+from scheduler.backend import Backend
+from scheduler.jobs import Job
+from scheduler.metrics import Metrics
+
+TIMEOUT = 300.0  # seconds: reached only by a failure
+
+
+class Finish(Metrics):
+    """Rings when so many outcomes are recorded."""
+
+    def __init__(self, count: int) -> None:
+        self._left = count  # the pump's thread alone
+        self.reached = threading.Event()
+
+    def settled(self, operation: str, count: int) -> None:
+        """One store call's outcomes."""
+        self._left -= count if operation == "complete" else 0
+        if self._left <= 0:
+            self.reached.set()
+
+
+def measures(stage: Stage) -> Iterator[Measure]:
+    """The tuned worker, and the one that nobody has configured."""
+    floor = stage.floor(memory="submit", redis="F1", postgres="insert_commit", sqlite="insert_commit")
+    for name, config in {"worker_end_to_end": tuned(stage.batch), "worker_end_to_end_default": WorkerConfig()}.items():
+        run = partial(drain_on, stage.backend, stage, config)
+        yield Measure(name=name, unit=JOBS_PER_SECOND, run=run, floor=floor)
+
+
+def tuned(batch: int) -> WorkerConfig:
+    """For handlers that do nothing."""
+    return WorkerConfig(concurrency=8, batch_size=batch, queue_buffer=max(1, batch // 4))
+
+
+def drain_on(backend: Backend, stage: Stage, config: WorkerConfig) -> float:
+    """Seconds a job from the worker's start until the store has recorded the last outcome."""
+    queue = stage.new_queue()
+    stage.fill(backend, queue, stage.size)
+    finish = Finish(stage.size)
+    worker = Worker(backend, config, metrics=finish).with_config(queues=(queue,))
+    worker.handle(TYPE, nothing)
+    start = time.perf_counter()
+    with worker:
+        if not finish.reached.wait(TIMEOUT):
+            raise RuntimeError(f"not all jobs were completed in {TIMEOUT:g} s")
+        seconds = time.perf_counter() - start
+    stage.forget(queue)
+    return seconds / stage.size
+
+
+def nothing(job: Job, ctx: JobContext) -> None:
+    """The handler."""
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, measures, size=20_000))
