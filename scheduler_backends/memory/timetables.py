@@ -35,8 +35,8 @@ class Timetable(Generic[T]):
     """
     Items by moment, equal moments in the order they were added. An item has one entry, in one timetable, at a time.
 
-    A withdrawn entry stays in the heap until it comes up, or until such entries outnumber the valid ones: the heap is
-    then built anew, which costs each withdrawal a constant.
+    A withdrawn entry stays in the heap until it comes up, or until such entries outnumber the valid ones by a small
+    constant: the heap is then built anew, which costs each withdrawal a constant too.
     """
 
     __slots__ = ("_heap", "size")
@@ -44,11 +44,6 @@ class Timetable(Generic[T]):
     def __init__(self) -> None:
         self._heap: list[tuple[datetime, int, T]] = []
         self.size = 0  # valid entries
-
-    @property
-    def garbage(self) -> int:
-        """Withdrawn entries still in the heap: at most `size` and a small constant."""
-        return len(self._heap) - self.size
 
     def add(self, moment: datetime, item: T) -> None:
         """List *item*, which is in no timetable."""

@@ -79,7 +79,7 @@ def _walk(chain: Chain) -> list[Row]:
 def _listed(timetable: Timetable) -> list:
     items = [item for _, ticket, item in timetable._heap if item.ticket == ticket]
     assert len(items) == timetable.size
-    assert timetable.garbage <= timetable.size + SLACK
+    assert len(timetable._heap) <= 2 * timetable.size + SLACK
     return items
 
 
