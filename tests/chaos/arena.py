@@ -6,6 +6,7 @@ import os
 import random
 import tempfile
 import threading
+import time
 from abc import ABC, abstractmethod
 from contextlib import ExitStack
 from pathlib import Path
@@ -41,6 +42,9 @@ class Arena(ABC):
     @abstractmethod
     def begin(self, fault: Fault) -> None:
         """Do a fault that is this place's; returns at once."""
+
+    def tick(self) -> None:
+        """Called often, on the main thread: what has to wait is done here."""
 
     @abstractmethod
     def heal(self) -> None:
@@ -86,7 +90,7 @@ class ServerArena(Arena):
         self._backend = backend_from_url(self.quiet_url)
         self._stack.callback(self._backend.close)
         self._chance = random.Random(seed)
-        self._lock = threading.Lock()  # guards the server: down and up again in turn
+        self._up_at: float | None = None  # when a killed server starts again, by time.monotonic()
         self.kinds = (*PROCESS_FAULTS, "jump clock", *PROXY_FAULTS)
         if server is not None:
             self.kinds += SERVER_FAULTS
@@ -94,14 +98,17 @@ class ServerArena(Arena):
             self.kinds += ("repartition", "complete version")
 
     def begin(self, fault: Fault) -> None:
-        """Do it on a thread of its own, which ends with it."""
+        """A server is killed on this, the main thread; the rest is done on a thread of its own, which ends with it."""
+        if fault.kind == "kill server" and self._server is not None:
+            self._server.kill()
+            self._up_at = time.monotonic() + fault.seconds
+            return
         actions = {
             "cut": self._proxy.cut,
             "black hole": lambda: self._for(fault.seconds, self._proxy.black_hole),
             "refuse": lambda: self._for(fault.seconds, self._proxy.refuse),
             "delay": lambda: self._for(fault.seconds, lambda: self._proxy.delay(0.05)),
             "swallow": lambda: [self._proxy.swallow_reply() for _ in range(3)],
-            "kill server": lambda: self._down(fault.seconds),
             "freeze server": lambda: self._frozen(fault.seconds),
             "repartition": self._repartition,
             "complete version": self._complete,
@@ -114,16 +121,15 @@ class ServerArena(Arena):
         threading.Event().wait(seconds)
         self._proxy.heal()
 
-    def _down(self, seconds: float) -> None:
-        with self._lock:
-            assert self._server is not None
-            self._server.kill()
-            threading.Event().wait(seconds)
+    def tick(self) -> None:
+        """Start a killed server again: on the main thread, since a server dies with the thread that started it."""
+        if self._server is not None and self._up_at is not None and time.monotonic() >= self._up_at:
+            self._up_at = None
             self._server.start()
 
     def _frozen(self, seconds: float) -> None:
-        with self._lock:
-            assert self._server is not None
+        assert self._server is not None
+        if self._up_at is None:  # one that is down cannot be frozen
             self._server.freeze()
             threading.Event().wait(seconds)
             self._server.thaw()
@@ -153,11 +159,10 @@ class ServerArena(Arena):
     def heal(self) -> None:
         """The proxy passes everything, the server is up."""
         self._proxy.heal()
-        with self._lock:
-            if self._server is not None:
-                self._server.thaw()
-                if not self._server.is_running:
-                    self._server.start()
+        if self._server is not None:
+            self._server.thaw()
+            self._up_at = time.monotonic() if self._up_at is not None else None
+            self.tick()
 
 
 def arena_for(backend: str, seed: int) -> Arena:

@@ -128,6 +128,7 @@ def _perform(plan: list[Fault], minutes: float, arena: Arena, cast: Cast) -> Non
         while (left := start + fault.at - time.monotonic()) > 0.0:
             clock.wait(min(left, 0.2))
             cast.replace_dead()
+            arena.tick()
         print(fault, flush=True)
         if fault.kind in ("kill crew", "stop crew", "pause crew", "jump clock"):
             cast.hurt(fault)
@@ -136,6 +137,7 @@ def _perform(plan: list[Fault], minutes: float, arena: Arena, cast: Cast) -> Non
     while (left := start + minutes * 60.0 - time.monotonic()) > 0.0:
         clock.wait(min(left, 0.2))
         cast.replace_dead()
+        arena.tick()
 
 
 def _drain(backend: Backend, cast: Cast) -> None:
