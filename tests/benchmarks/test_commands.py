@@ -45,9 +45,21 @@ def test_a_benchmark_prints_one_object_a_line(name):
             assert result["ratio"] == pytest.approx(result["value"] / result["floor_value"])
 
 
+def test_all_can_be_run_at_once_and_by_name():
+    answer = run("benchmarks", "enqueue_single", "partitions", "--repeat", "1", "--size", "5", "--json")
+    assert (answer.returncode, answer.stderr) == (0, "")
+    names = [json.loads(line)["measure"] for line in answer.stdout.splitlines()]
+    assert names == ["enqueue_single", "producer_enqueue", "worker_end_to_end_8_partitions"]
+    assert run("benchmarks", "no_such").returncode == 2
+    listed = set(run("benchmarks", "no_such").stderr.replace(",", " ").split())
+    assert listed >= SIZES.keys()
+
+
 def test_every_benchmark_of_the_folder_is_run_here():
     runnable = {
-        path.stem for path in (ROOT / "benchmarks").glob("*.py") if '__name__ == "__main__"' in path.read_text("utf-8")
+        path.stem
+        for path in (ROOT / "benchmarks").glob("[a-z]*.py")
+        if '__name__ == "__main__"' in path.read_text("utf-8")
     }
     assert runnable >= SIZES.keys()
     assert runnable - SIZES.keys() <= ONLY_ON_A_SERVER
