@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from scheduler.testing.clock import ManualClock
+    from scheduler.testing.draining import Drained, drain
+    from scheduler.testing.expecting import assert_enqueued
     from scheduler.testing.faults import Faults, Gate
     from scheduler.testing.faulty_backend import FaultyBackend, faulty
 
-__all__ = ["Faults", "FaultyBackend", "Gate", "ManualClock", "faulty"]
+__all__ = ["Drained", "Faults", "FaultyBackend", "Gate", "ManualClock", "assert_enqueued", "drain", "faulty"]
 
 # No room bears the name of what it holds: importing the room would put it in the place of the name.
 _ROOMS: Final = {
     "clock": ("ManualClock",),
+    "draining": ("Drained", "drain"),
+    "expecting": ("assert_enqueued",),
     "faults": ("Faults", "Gate"),
     "faulty_backend": ("FaultyBackend", "faulty"),
 }

@@ -1,0 +1,75 @@
+"""What a program has enqueued, asserted in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
+from typing import Final
+
+from scheduler.backend import Backend
+from scheduler.jobs import DEFAULT_QUEUE, Job
+from scheduler.serializers import JsonSerializer, Serializer
+from scheduler.states import LIVE, JobState
+
+_ANY: Final = object()
+_FIELDS: Final = frozenset(field.name for field in fields(Job)) - {"type", "payload", "queue"}
+_SHOWN: Final = 10  # jobs in the message of a failure
+_PAGE: Final = 1_000
+
+
+def assert_enqueued(
+    backend: Backend,
+    type: str,
+    payload: object = _ANY,
+    *,
+    queue: str = DEFAULT_QUEUE,
+    count: int | None = None,
+    serializer: Serializer | None = None,
+    **expected: object,
+) -> Sequence[Job]:
+    """
+    Assert that *queue* holds *count* jobs (None = at least one) like this that have not finished, and answer them.
+
+    payload: compared as bytes where it is bytes, else with what *serializer* (None = JSON) decodes. expected: other
+    fields of `Job` and their values, such as ``priority=Priority.HIGH``. A failure tells what the queue holds instead.
+    """
+    unknown = expected.keys() - _FIELDS
+    if unknown:
+        raise TypeError(f"a job has no field {', '.join(sorted(unknown))}")
+    decode = (serializer or JsonSerializer()).loads
+    live = [job for state in sorted(LIVE) for job in _listed(backend, queue, state)]
+    found = [
+        job
+        for job in live
+        if job.type == type
+        and (payload is _ANY or payload == (job.payload if isinstance(payload, bytes) else _decoded(job, decode)))
+        and all(getattr(job, name) == value for name, value in expected.items())
+    ]
+    if len(found) != count if count is not None else not found:
+        wanted = "a job" if count is None else f"{count} jobs"
+        raise AssertionError(
+            f"expected {wanted} of type {type!r} with the given fields in queue {queue!r}, found {len(found)}; "
+            f"it holds {len(live)}{''.join(_shown(job) for job in live[:_SHOWN])}"
+        )
+    return found
+
+
+def _decoded(job: Job, decode: Callable[[bytes], object]) -> object:
+    try:
+        return decode(job.payload)
+    except Exception:  # noqa: BLE001 - as the serializer refuses what it did not make; such a payload equals nothing
+        return _ANY
+
+
+def _listed(backend: Backend, queue: str, state: JobState) -> Iterator[Job]:
+    cursor = None
+    while True:
+        page = backend.list(queue, state, cursor=cursor, limit=_PAGE)
+        yield from page.jobs
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
+def _shown(job: Job) -> str:
+    return f"\n  {job.type!r} {job.state} payload={job.payload[:80]!r} priority={job.priority.name} run_at={job.run_at}"
