@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Self
+from weakref import WeakSet
 
-from scheduler.backend import Backend
+from scheduler.backend import Backend, Finished, Waiter
 from scheduler.clock import Clock
 from scheduler.errors import ConfigError
 from scheduler.jobs import Job, NewJob
@@ -14,6 +15,7 @@ from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, P
 from scheduler.limits import check_duration, check_limit, check_name, check_queues, check_token
 from scheduler.queues import Page, QueueStats, Retention
 from scheduler.states import JobState
+from scheduler.topology import QueueTopology
 from scheduler.urls import RETENTION_OPTIONS, Option, Parser, retention_from, split_options, without_password
 from scheduler_backends.redis.calls import Calls
 from scheduler_backends.redis.config import RedisConfig
@@ -26,6 +28,8 @@ from scheduler_backends.redis.producing import Producing
 from scheduler_backends.redis.reading import Reading
 from scheduler_backends.redis.routing import Command
 from scheduler_backends.redis.settling import Settling
+from scheduler_backends.redis.topology import Admin
+from scheduler_backends.redis.wakeups import RedisWaiter
 
 _CONFIG_OPTIONS: Mapping[str, Parser] = {
     "prefix": str,
@@ -78,6 +82,8 @@ class RedisBackend(Backend):
         self._leasing = Leasing(self._calls, self._layouts, self._settling)
         self._moving = Moving(self._calls, self._layouts, keys, self.retention)
         self._reading = Reading(self._calls, self._layouts, keys)
+        self._admin = Admin(self._calls, self._layouts, keys)
+        self._waiters: WeakSet[RedisWaiter] = WeakSet()
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -196,6 +202,28 @@ class RedisBackend(Backend):
     def close(self) -> None:
         """As the contract says."""
         self._calls.close()
+        for waiter in tuple(self._waiters):
+            waiter.close()
+
+    def waiter(self, queues: Sequence[str]) -> Waiter:
+        """A waiter for news of *queues*, on a connection of its own."""
+        self._calls.check_open()
+        channels = [self._keys.channel(queue) for queue in check_queues(queues)]
+        waiter = RedisWaiter(self._calls, channels, self.config.timeout)
+        self._waiters.add(waiter)
+        return waiter
+
+    def topology(self, queue: str) -> QueueTopology:
+        """As `TopologyAdmin` says."""
+        return self._admin.topology(queue)
+
+    def promote_queue_version(self, queue: str, version: int, partitions: int) -> QueueTopology:
+        """As `TopologyAdmin` says; producers learn of it by a shut gate, workers at their next poll."""
+        return self._admin.promote(queue, version, partitions)
+
+    def complete_draining_version(self, queue: str, version: int, *, finished: Finished = "refuse") -> QueueTopology:
+        """As `TopologyAdmin` says; while it runs, no dead job of that version can be requeued."""
+        return self._admin.complete(queue, version, finished)
 
     def _by_id(
         self, queue: str, ids: Sequence[str], move: Callable[[str, Sequence[str]], Sequence[MoveAnswer]]

@@ -1,0 +1,159 @@
+"""Waiting for news on a connection of one's own: no polling, and no command that blocks."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+from redis.exceptions import RedisError
+
+from scheduler.errors import BackendClosed
+from scheduler_backends.redis.calls import Calls
+from scheduler_backends.redis.errors import fail
+from scheduler_backends.redis.routing import Connection
+
+PING_AFTER = 10.0  # seconds without a word from the server; a connection that was cut off silently is found so
+
+
+class RedisWaiter:
+    """
+    A `Waiter` on some channels.
+
+    One thread waits. `_guard` is held by that thread for as long as it waits, since it alone may touch the connection
+    then; whoever closes meanwhile leaves the tidying up to it.
+    """
+
+    def __init__(self, calls: Calls, channels: Sequence[bytes], timeout: float) -> None:
+        self._calls = calls
+        self._channels = tuple(channels)
+        self._timeout = timeout
+        self._guard = threading.Lock()
+        self._closed = threading.Event()
+        self._connection: Connection | None = None
+        self._pid = os.getpid()
+        self._heard_at = 0.0  # when the server last sent something, by time.monotonic()
+        self._pinged_at: float | None = None  # when an answer was asked for that has not come yet
+        self._inside, self._outside = _bell()
+
+    def wait(self, timeout: float) -> bool:
+        """As `Waiter.wait`."""
+        self._after_fork()
+        with self._guard:
+            try:
+                return self._wait(time.monotonic() + max(0.0, timeout))
+            except (RedisError, OSError) as error:
+                self._drop()
+                if self._closed.is_set():
+                    return False
+                fail(error)
+            finally:
+                if self._closed.is_set():
+                    self._tidy()
+
+    def interrupt(self) -> None:
+        """As `Waiter.interrupt`; also from a signal handler."""
+        with suppress(OSError):  # full: it rings already; or closed
+            self._outside.send(b"!")
+
+    def close(self) -> None:
+        """As `Waiter.close`."""
+        self._closed.set()
+        self.interrupt()
+        if self._guard.acquire(blocking=False):
+            try:
+                self._tidy()
+            finally:
+                self._guard.release()
+
+    def _wait(self, deadline: float) -> bool:
+        if self._closed.is_set():
+            raise BackendClosed("this waiter was closed")
+        if self._connection is None:
+            self._subscribe()
+            return True  # there may have been news before
+        poller = select.poll()
+        poller.register(self._inside, select.POLLIN)
+        poller.register(_socket_of(self._connection), select.POLLIN)
+        while True:
+            # Asked before each sleep: the driver, or TLS, may hold what has come already.
+            if self._take_news(self._connection):
+                return True
+            if self._was_interrupted() or self._closed.is_set():
+                return False
+            now = time.monotonic()
+            if now >= deadline:
+                return False
+            poller.poll(1000 * min(deadline - now, self._until_health_check(self._connection, now)))
+
+    def _subscribe(self) -> None:
+        self._connection = connection = self._calls.subscriber()
+        connection.send_packed_command(connection.pack_command(b"SUBSCRIBE", *self._channels), False)
+        for _ in self._channels:
+            connection.read_response()
+        self._heard_at, self._pinged_at = time.monotonic(), None
+
+    def _take_news(self, connection: Connection) -> bool:
+        """Read all that has come; whether a message was among it."""
+        news = False
+        while connection.can_read(0):
+            message = connection.read_response()
+            self._heard_at, self._pinged_at = time.monotonic(), None
+            news = news or (isinstance(message, list) and message[0] == b"message")
+        return news
+
+    def _until_health_check(self, connection: Connection, now: float) -> float:
+        """Seconds until the next thing to do about a server that says nothing; does it if it is due."""
+        if self._pinged_at is None:
+            wait = self._heard_at + PING_AFTER - now
+            if wait > 0.0:
+                return wait
+            connection.send_packed_command(connection.pack_command(b"PING"), False)
+            self._pinged_at = now
+        wait = self._pinged_at + self._timeout - now
+        if wait <= 0.0:
+            raise TimeoutError("the server does not answer on the connection for news")
+        return wait
+
+    def _was_interrupted(self) -> bool:
+        try:
+            return bool(self._inside.recv(4096))
+        except BlockingIOError:
+            return False
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.disconnect()
+            self._connection = None
+
+    def _tidy(self) -> None:
+        self._drop()
+        self._inside.close()
+        self._outside.close()
+
+    def _after_fork(self) -> None:
+        if self._pid != os.getpid():
+            self._pid = os.getpid()
+            self._guard = threading.Lock()  # the parent's may be held by a thread that does not exist here
+            self._connection = None  # the parent's; letting go of it closes this process's end alone
+            if not self._closed.is_set():
+                self._inside, self._outside = _bell()
+
+
+def _bell() -> tuple[socket.socket, socket.socket]:
+    inside, outside = socket.socketpair()
+    inside.setblocking(False)
+    outside.setblocking(False)
+    return inside, outside
+
+
+def _socket_of(connection: Connection) -> socket.socket:
+    # The driver offers no way to wait for its socket and for something else at once.
+    found = vars(connection).get("_sock")
+    if not isinstance(found, socket.socket):
+        raise OSError("the connection for news is gone")
+    return found
