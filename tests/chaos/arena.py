@@ -43,6 +43,7 @@ class Arena(ABC):
     def begin(self, fault: Fault) -> None:
         """Do a fault that is this place's; returns at once."""
 
+    @abstractmethod
     def tick(self) -> None:
         """Called often, on the main thread: what has to wait is done here."""
 
@@ -69,6 +70,9 @@ class FileArena(Arena):
     def begin(self, fault: Fault) -> None:
         """There are none."""
         raise ValueError(fault.kind)
+
+    def tick(self) -> None:
+        """Nothing waits."""
 
     def heal(self) -> None:
         """Nothing was done."""

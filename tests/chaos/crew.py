@@ -21,7 +21,7 @@ from scheduler.clock import SystemClock
 from scheduler.config import WorkerConfig
 from scheduler.errors import BackendError, Snooze
 from scheduler.jobs import Job
-from scheduler.leases import Lease
+from scheduler.leases import Lease, Renewal
 from scheduler.plugins import backend_from_url
 from scheduler.retry import RetryPolicy
 from scheduler.worker import JobContext, Worker
@@ -32,13 +32,19 @@ _SETTLES = ("complete", "retry", "bury", "release")
 
 
 def recorded(backend: Backend, ledger: Ledger) -> Backend:
-    """*backend*, whose leases and settles are written down: what the store answered, not what the worker made of it."""
+    """*backend*, whose leases, settles and refused renewals are written down as the store answered them."""
 
     def lease(*arguments: Any, **named: Any) -> Sequence[Lease]:
         leases: Sequence[Lease] = real_lease(*arguments, **named)
         if leases:
             ledger.write("leased", token=named["token"], ids=[_name(one.job) for one in leases])
         return leases
+
+    def renew(leases: Sequence[Lease], duration: float) -> Renewal:
+        renewal = real_renew(leases, duration)
+        if renewal.refused:
+            ledger.write("settled", verdict="renew", done=[], refused=[_proof(lease) for lease in renewal.refused])
+        return renewal
 
     def settling(verdict: str, real: Callable[[Sequence[Any]], Sequence[Lease]]) -> Callable[[Sequence[Any]], Any]:
         def settle(orders: Sequence[Any]) -> Sequence[Lease]:
@@ -58,8 +64,8 @@ def recorded(backend: Backend, ledger: Ledger) -> Backend:
 
         return settle
 
-    real_lease = backend.lease
-    backend.lease = lease  # type: ignore[method-assign]  # of this one object
+    real_lease, real_renew = backend.lease, backend.renew
+    backend.lease, backend.renew = lease, renew  # type: ignore[method-assign]  # of this one object
     for verdict in _SETTLES:
         setattr(backend, verdict, settling(verdict, getattr(backend, verdict)))
     return backend
