@@ -43,7 +43,8 @@ def recorded(backend: Backend, ledger: Ledger) -> Backend:
     def renew(leases: Sequence[Lease], duration: float) -> Renewal:
         renewal = real_renew(leases, duration)
         if renewal.refused:
-            ledger.write("settled", verdict="renew", done=[], refused=[_proof(lease) for lease in renewal.refused])
+            # Not as "refused": a settle of another thread may have taken effect just before, and be written just after.
+            ledger.write("not renewed", leases=[_proof(lease) for lease in renewal.refused])
         return renewal
 
     def settling(verdict: str, real: Callable[[Sequence[Any]], Sequence[Lease]]) -> Callable[[Sequence[Any]], Any]:

@@ -63,7 +63,7 @@ class Evidence:
             self.began[process, cast("str", fields["id"])] += 1
         elif event.name == "ended":
             self._take_end(process, fields)
-        elif event.name in ("settled", "unknown"):
+        elif event.name in ("settled", "unknown", "not renewed"):
             self._take_settle(process, fields)
         elif event.name == "bye":
             if not fields["abandoned"]:
@@ -80,7 +80,7 @@ class Evidence:
 
     def _take_settle(self, process: str, fields: dict[str, object]) -> None:
         for job, _token in cast("list[list[str]]", fields.get("leases", [])):
-            self.excused.add((process, job))  # the answer was lost
+            self.excused.add((process, job))  # the answer, or the lease, was lost
         for job, token in cast("list[list[str]]", fields.get("refused", [])):
             self.refused.add((job, token))
             self.excused.add((process, job))
