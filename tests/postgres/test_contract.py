@@ -13,6 +13,8 @@ from scheduler_backends.postgres import PostgresBackend
 
 @pytest.mark.every_flavour
 class TestPostgresBackend(BackendContract):
+    examples = 20  # every step is a round trip; the long run draws more
+
     @pytest.fixture
     def open_backend(self, postgres_url) -> OpenBackend:
         return partial(PostgresBackend, postgres_url, schema="contract", migrate=True)

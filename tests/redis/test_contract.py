@@ -11,12 +11,16 @@ from scheduler_backends.redis import RedisBackend, RedisConfig
 
 @pytest.mark.every_flavour
 class TestOnePartition(BackendContract):
+    examples = 20  # every step is a round trip; the long run draws more
+
     @pytest.fixture
     def open_backend(self, redis_url, redis_prefix) -> OpenBackend:
         return lambda **options: RedisBackend(redis_url, RedisConfig(prefix=redis_prefix, partitions=1), **options)
 
 
 class TestEightPartitions(BackendContract):
+    examples = 20  # every step is a round trip; the long run draws more
+
     @pytest.fixture
     def open_backend(self, redis_url, redis_prefix) -> OpenBackend:
         return lambda **options: RedisBackend(redis_url, RedisConfig(prefix=redis_prefix), **options)
