@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 from scheduler.jobs import Job
 from scheduler.states import TERMINAL, JobState
-from scheduler.testing.rig import TURNS, Rig
+from scheduler.testing.reading import TURNS
+from scheduler.testing.rig import Rig
 
 Key = tuple[str, str]  # queue and id
 

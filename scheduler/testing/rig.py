@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -13,18 +13,15 @@ from scheduler.clock import Clock
 from scheduler.identity import new_token
 from scheduler.jobs import Job, NewJob
 from scheduler.leases import Enqueued, Lease, Promotion
-from scheduler.queues import QueueStats, Retention
-from scheduler.states import JobState
+from scheduler.queues import Retention
 from scheduler.testing.clock import ManualClock
+from scheduler.testing.reading import TURNS, Reading
 
 KEEP = Retention(succeeded=86_400.0, cancelled=86_400.0, dead=86_400.0)
 """What the suite opens a backend with unless a test says otherwise: every finished job can be looked at."""
 
 LONG = 3_600.0
 """Seconds that no test waits for: a delay or a lease that stays."""
-
-TURNS = 1_000
-"""A loop that should end long before ends here, as a failure."""
 
 
 class OpenBackend(Protocol):
@@ -35,7 +32,7 @@ class OpenBackend(Protocol):
         ...
 
 
-class Rig:
+class Rig(Reading):
     """
     One backend under test.
 
@@ -186,43 +183,3 @@ class Rig:
             if not more:
                 return gone
         raise AssertionError("trim goes on finding something")
-
-    # Reads
-
-    def find(self, id: str, *, queue: str = "") -> Job | None:
-        """The stored job, None = not there."""
-        return self.backend.get(queue or self.queue, [id]).get(id)
-
-    def job(self, id: str, *, queue: str = "") -> Job:
-        """The stored job, which must be there."""
-        job = self.find(id, queue=queue)
-        assert job is not None, f"job {id} is gone"
-        return job
-
-    def state(self, id: str, *, queue: str = "") -> JobState | None:
-        """Where the job stands, None = not there."""
-        job = self.find(id, queue=queue)
-        return job.state if job else None
-
-    def listed(self, state: JobState, *, queue: str = "", limit: int = 100) -> Sequence[Job]:
-        """Every job in *state*, by a walk over the pages of its list."""
-        jobs: list[Job] = []
-        cursor: str | None = None
-        for _ in range(TURNS):
-            page = self.backend.list(queue or self.queue, state, cursor=cursor, limit=limit)
-            assert len(page.jobs) <= limit
-            jobs.extend(page.jobs)
-            cursor = page.cursor
-            if cursor is None:
-                return jobs
-        raise AssertionError("the walk over a list does not end")
-
-    def counts(self, queue: str = "") -> Mapping[JobState, int]:
-        """How many jobs stand in each state, over all versions of the queue."""
-        rows = self.backend.stats([queue or self.queue])
-        return {state: sum(row.counts[state] for row in rows) for state in JobState}
-
-    def numbers(self, queue: str = "") -> QueueStats:
-        """The statistics of a queue of one version."""
-        (row,) = self.backend.stats([queue or self.queue])
-        return row

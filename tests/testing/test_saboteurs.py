@@ -45,7 +45,7 @@ ROOMS = {
     "HasNoTransactions": ["ThreadsContract"],
     "LosesWhatIsRetried": ["RetryContract"],
     "NeverRings": ["WakeupsContract"],
-    "StrandsJobs": ["TopologyContract"],
+    "StrandsJobs": ["CompletingContract"],
 }
 
 # What no sequence of the machine's moves brings to light: it has one thread, gives good arguments and lawful names.
@@ -65,11 +65,11 @@ BEYOND_SEQUENCES = {
 
 FILE = """
 import pytest
-from scheduler.testing.contract import rooms, wakeups
+from scheduler.testing.contract import rooms, waiting, wakeups
 from scheduler.testing.contract.stand import Stand
 from testing.saboteurs import {name}
 
-wakeups._PATIENCE = 1.0  # seconds: what never rings is to be found soon
+waiting.PATIENCE = wakeups.PATIENCE = 1.0  # seconds: what never rings is to be found soon
 
 class TestSaboteur(rooms.{room}, Stand):
     @pytest.fixture

@@ -25,6 +25,7 @@ import pytest
 
 # Before the files are imported, so that their plain asserts explain themselves when they fail.
 pytest.register_assert_rewrite(
+    "scheduler.testing.reading",
     "scheduler.testing.rig",
     "scheduler.testing.situations",
     "scheduler.testing.invariants",

@@ -22,12 +22,12 @@ class BuryContract:
         assert (job.last_error.kind, job.last_error.attempt) == ("ValueError", 1)
         assert job.finished_at is not None
 
-    def test_without_an_error_none_is_recorded(self, rig: Rig) -> None:
+    def test_a_burial_without_an_error_records_none(self, rig: Rig) -> None:
         lease = rig.leased()
         rig.backend.bury([Failure(lease=lease)])
         assert rig.job(lease.job.id).errors == ()
 
-    def test_uncounted_gives_the_attempt_back(self, rig: Rig) -> None:
+    def test_an_uncounted_burial_gives_the_attempt_back(self, rig: Rig) -> None:
         lease = rig.leased()
         rig.backend.bury([Failure(lease=lease, counted=False)])
         assert rig.job(lease.job.id).attempts == 0
@@ -39,7 +39,7 @@ class BuryContract:
         assert rig.lease() == []
         assert rig.promote().next_due is None
 
-    def test_a_repeat_is_refused_and_changes_nothing(self, rig: Rig) -> None:
+    def test_a_repeated_burial_is_refused_and_changes_nothing(self, rig: Rig) -> None:
         job, lease = in_state(rig, JobState.DEAD)
         assert list(rig.backend.bury([Failure(lease=lease, error=ErrorDetail(kind="Late"))])) == [lease]
         assert rig.job(job.id) == job

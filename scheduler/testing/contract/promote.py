@@ -6,7 +6,8 @@ import pytest
 
 from scheduler.leases import Failure
 from scheduler.states import JobState
-from scheduler.testing.rig import LONG, TURNS, Rig
+from scheduler.testing.reading import TURNS
+from scheduler.testing.rig import LONG, Rig
 
 
 class PromoteContract:

@@ -9,7 +9,8 @@ from scheduler.leases import Completion
 from scheduler.queues import Retention
 from scheduler.states import JobState
 from scheduler.testing.contract.stand import OpenRig
-from scheduler.testing.rig import LONG, TURNS, Rig
+from scheduler.testing.reading import TURNS
+from scheduler.testing.rig import LONG, Rig
 from scheduler.testing.situations import in_state
 
 _PURGEABLE = sorted(set(JobState) - {JobState.LEASED})

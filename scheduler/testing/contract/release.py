@@ -50,7 +50,7 @@ class ReleaseContract:
             assert not rig.backend.release([rig.lease_one()])
         assert rig.job(job.id).attempts == 0
 
-    def test_only_the_leases_not_held_are_refused(self, rig: Rig) -> None:
+    def test_of_leases_given_back_only_those_not_held_are_refused(self, rig: Rig) -> None:
         rig.add_many(3)
         held = list(rig.lease())
         rig.backend.release([held[1]])

@@ -52,7 +52,7 @@ class RenewContract:
         assert list(rig.backend.renew([lease], LONG).refused) == [lease]
         assert rig.state(lease.job.id) is JobState.READY
 
-    def test_only_the_leases_not_held_are_refused(self, rig: Rig) -> None:
+    def test_of_leases_renewed_only_those_not_held_are_refused(self, rig: Rig) -> None:
         rig.add_many(4)
         held = list(rig.lease())
         done = held.pop()

@@ -32,12 +32,12 @@ class RequeueContract:
         assert [error.kind for error in after.errors] == ["LeaseExpired"]
 
     @pytest.mark.parametrize("state", sorted(set(JobState) - {JobState.DEAD}))
-    def test_any_other_state_forbids_it_and_is_named(self, rig: Rig, state: JobState) -> None:
+    def test_only_dead_jobs_are_requeued_and_any_other_state_is_named(self, rig: Rig, state: JobState) -> None:
         job, _ = in_state(rig, state)
         assert list(rig.backend.requeue(rig.queue, [job.id])) == [MoveAnswer(id=job.id, moved=False, state=state)]
         assert rig.job(job.id) == job
 
-    def test_one_answer_per_id_in_order_absent_ones_included(self, rig: Rig) -> None:
+    def test_requeue_answers_each_id_in_order_absent_ones_included(self, rig: Rig) -> None:
         first, second = in_state(rig, JobState.DEAD)[0], in_state(rig, JobState.DEAD)[0]
         answers = rig.backend.requeue(rig.queue, [second.id, "nobody", first.id, second.id])
         assert list(answers) == [

@@ -6,6 +6,7 @@ from scheduler.testing.contract.arguments import ArgumentsContract
 from scheduler.testing.contract.bury import BuryContract
 from scheduler.testing.contract.cancel import CancelContract
 from scheduler.testing.contract.complete import CompleteContract
+from scheduler.testing.contract.completing import CompletingContract
 from scheduler.testing.contract.enqueue import EnqueueContract
 from scheduler.testing.contract.lease import LeaseContract
 from scheduler.testing.contract.life import LifeContract
@@ -24,11 +25,13 @@ from scheduler.testing.contract.repeats import RepeatsContract
 from scheduler.testing.contract.requeue import RequeueContract
 from scheduler.testing.contract.retry import RetryContract
 from scheduler.testing.contract.sequences import SequencesContract
+from scheduler.testing.contract.sizes import SizesContract
 from scheduler.testing.contract.stand import Stand
 from scheduler.testing.contract.stats import StatsContract
 from scheduler.testing.contract.threads import ThreadsContract
 from scheduler.testing.contract.times import TimesContract
 from scheduler.testing.contract.topology import TopologyContract
+from scheduler.testing.contract.transactional import TransactionalContract
 from scheduler.testing.contract.wakeups import WakeupsContract
 
 
@@ -55,12 +58,15 @@ class BackendContract(  # one file each, in the order of a job's life
     NamesContract,
     TimesContract,
     PayloadsContract,
+    SizesContract,
     RepeatsContract,
     ThreadsContract,
     SequencesContract,
     LifeContract,
     WakeupsContract,
     TopologyContract,
+    CompletingContract,
+    TransactionalContract,
     Stand,
 ):
     """Inherit from it as `Test…` and override the fixture `open_backend`."""

@@ -10,7 +10,8 @@ from scheduler.leases import Lease
 from scheduler.queues import QueueStats
 from scheduler.states import JobState
 from scheduler.testing.rig import Rig
-from scheduler.testing.state_machine.model import Model, Row, goes_before
+from scheduler.testing.state_machine.model import Model
+from scheduler.testing.state_machine.rows import Row, goes_before
 
 _CLOSE = 0.01  # seconds: stores may round to milliseconds
 

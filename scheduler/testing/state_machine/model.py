@@ -8,28 +8,16 @@ checks that the store's choice is allowed and follows it. It knows no store and 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
-from scheduler.jobs import LEASE_EXPIRED, ErrorDetail, ErrorRecord, Job, NewJob
+from scheduler.jobs import LEASE_EXPIRED, NewJob
 from scheduler.leases import Enqueued, Failure, Lease, MoveAnswer
-from scheduler.limits import MAX_ERRORS
 from scheduler.queues import Retention
 from scheduler.states import MOVES, TERMINAL, JobState
+from scheduler.testing.state_machine.rows import WAITING, Row, due, fresh, record_error, settled
 
 Key = tuple[str, str]  # queue and id
-
-_WAITING = frozenset({JobState.SCHEDULED, JobState.RETRY_WAIT})
-
-
-@dataclass(slots=True)
-class Row:
-    """A job as it should be, and what its readers do not see."""
-
-    job: Job
-    new: NewJob
-    token: str | None = None
-    ready_at: datetime | None = None  # None: released, so its place among its priority is the store's choice
 
 
 class Model:
@@ -48,16 +36,16 @@ class Model:
         row = self.rows.get((new.queue, new.id))
         if row is None:
             assert answer.is_new, "a new job was called a duplicate"
-            job = _fresh(new, self.active(new.queue), answer.job.partition, now)
+            job = fresh(new, self.active(new.queue), answer.job.partition, now)
             row = self.rows[new.queue, new.id] = Row(job=job, new=new)
         else:
             assert answer.is_new == (row.new.nonce == new.nonce), "is_new is true for a repeat of the same NewJob alone"
-        assert _settled(answer.job, now) == _settled(row.job, now), "the answer is not the stored job"
+        assert settled(answer.job, now) == settled(row.job, now), "the answer is not the stored job"
 
     def promote(self, now: datetime) -> None:
         """All that is due."""
         for row in self.rows.values():
-            if row.job.state in _WAITING and _due(row.job) <= now:
+            if row.job.state in WAITING and due(row.job) <= now:
                 self._move(row, JobState.READY, now)
 
     def lease(self, leases: Sequence[Lease], owner: str, expires_at: datetime, now: datetime) -> None:
@@ -98,7 +86,7 @@ class Model:
         if row is None:
             return False
         if failure.error is not None:
-            _record(row, failure.error, now)
+            record_error(row, failure.error, now)
         self._move(row, state, now)
         due_at = now + timedelta(seconds=failure.delay) if state is JobState.RETRY_WAIT else None
         row.job = replace(row.job, due_at=due_at, attempts=row.job.attempts - (not failure.counted))
@@ -115,7 +103,7 @@ class Model:
 
     def recover(self, row: Row, now: datetime) -> JobState:
         """Answers where it goes."""
-        _record(row, LEASE_EXPIRED, now)
+        record_error(row, LEASE_EXPIRED, now)
         state = JobState.DEAD if row.job.attempts > row.job.max_retries else JobState.READY
         self._move(row, state, now)
         row.job = replace(row.job, crashes=row.job.crashes + 1)
@@ -174,56 +162,3 @@ class Model:
         row.ready_at = now if state is JobState.READY else None
         if state in TERMINAL and not self.retention.seconds(state):
             del self.rows[row.job.queue, row.job.id]
-
-
-def goes_before(first: Row, second: Row) -> bool:
-    """Whether *first* must be leased before *second*: only within one partition of one queue, and ties are free."""
-    if _place(first.job) != _place(second.job):
-        return False
-    if first.job.priority != second.job.priority:
-        return first.job.priority < second.job.priority
-    return first.ready_at is not None and second.ready_at is not None and first.ready_at < second.ready_at
-
-
-def _place(job: Job) -> tuple[str, int, int]:
-    return job.queue, job.queue_version, job.partition
-
-
-def _fresh(new: NewJob, version: int, partition: int, now: datetime) -> Job:
-    run_at = new.run_at_from(now)
-    waits = run_at > now
-    return Job(
-        id=new.id,
-        queue=new.queue,
-        type=new.type,
-        payload=new.payload,
-        state=JobState.SCHEDULED,
-        priority=new.priority,
-        run_at=run_at,
-        due_at=run_at if waits else now,
-        created_at=now,
-        max_retries=new.max_retries,
-        timeout=new.timeout,
-        retry_policy=new.retry_policy,
-        idempotency_key=new.idempotency_key,
-        metadata=dict(new.metadata),
-        queue_version=version,
-        partition=partition,  # the store's choice, which then stays
-    )
-
-
-def _settled(job: Job, now: datetime) -> Job:
-    """*job* as it stands once everything due is promoted: a job due now may be stored either way."""
-    if job.state in _WAITING and _due(job) <= now:
-        return replace(job, state=JobState.READY, due_at=None)
-    return job
-
-
-def _due(job: Job) -> datetime:
-    assert job.due_at is not None, f"a job that is {job.state} has no due_at"
-    return job.due_at
-
-
-def _record(row: Row, detail: ErrorDetail, now: datetime) -> None:
-    record = ErrorRecord.of(detail, attempt=row.job.attempts, at=now)
-    row.job = replace(row.job, errors=(*row.job.errors, record)[-MAX_ERRORS:])

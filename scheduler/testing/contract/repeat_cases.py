@@ -1,0 +1,177 @@
+"""What is played under lost answers: for each contract method, where it is called, and what a repeat answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from scheduler.backend import Backend
+from scheduler.identity import new_token
+from scheduler.jobs import NewJob
+from scheduler.leases import Completion, Failure, Lease, MoveAnswer
+from scheduler.states import JobState
+from scheduler.testing.rig import LONG, Rig
+from scheduler.testing.situations import ONCE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """
+    One contract method under lost answers.
+
+    prepare: brings a fresh queue to where the call is made, and answers the call's argument. wait: seconds before the
+    call, in units of the rig's span. call: makes it. told: what is compared of its answer. again: the same of a repeat
+    that came after the effect, None = the same as of the first.
+    """
+
+    prepare: Callable[[Rig, str], Any]
+    call: Callable[[Backend, str, Any], Any]
+    told: Callable[[Any], object] = lambda answer: answer
+    again: object = None
+    wait: float = 0.0
+
+
+def _something(rig: Rig, queue: str) -> None:
+    rig.add(queue=queue, id="j0")
+
+
+def _paused(rig: Rig, queue: str) -> None:
+    rig.backend.pause(queue)
+
+
+def _new_jobs(rig: Rig, queue: str) -> Sequence[NewJob]:
+    return [rig.new(queue=queue, id=f"j{number}", delay=delay) for number, delay in enumerate([None, LONG, 0.0])]
+
+
+def _waiting(rig: Rig, queue: str) -> Sequence[str]:
+    rig.enqueue(*(rig.new(queue=queue, id=f"j{number}", delay=rig.span) for number in range(3)))
+    return ["j0", "j1", "j2"]
+
+
+def _ready(rig: Rig, queue: str) -> str:
+    rig.enqueue(*(rig.new(queue=queue, id=f"j{number}") for number in range(3)))
+    rig.promote(queue)
+    return new_token()
+
+
+def _leased(rig: Rig, queue: str) -> Sequence[Lease]:
+    rig.enqueue(*(rig.new(queue=queue, id=f"j{number}", max_retries=number) for number in range(3)))
+    leases = rig.lease(queues=[queue], duration=rig.span)
+    return sorted(leases, key=lambda lease: lease.job.id)
+
+
+def _dead(rig: Rig, queue: str) -> Sequence[str]:
+    rig.backend.bury([Failure(lease=lease, error=ONCE) for lease in _leased(rig, queue)])
+    return ["j0", "j1", "j2", "nobody"]
+
+
+def _succeeded(rig: Rig, queue: str) -> None:
+    rig.backend.complete([Completion(lease=lease) for lease in _leased(rig, queue)])
+
+
+def _failures(leases: Sequence[Lease]) -> Sequence[Failure]:
+    counted = [True, False, True]
+    return [
+        Failure(lease=lease, delay=LONG, error=ONCE, counted=each) for lease, each in zip(leases, counted, strict=True)
+    ]
+
+
+def _ids(leases: Sequence[Lease]) -> Sequence[str]:
+    return sorted(lease.job.id for lease in leases)
+
+
+def _moves(answers: Sequence[MoveAnswer]) -> object:
+    return [(answer.moved, answer.state) for answer in answers]
+
+
+_REFUSED = ["j0", "j1", "j2"]
+CASES: Final = {
+    "enqueue": Case(
+        prepare=_new_jobs,
+        call=lambda backend, _, jobs: backend.enqueue(jobs),
+        told=lambda answers: [(answer.is_new, answer.job.id) for answer in answers],
+    ),
+    "promote_due": Case(
+        prepare=_waiting,
+        wait=1.0,
+        call=lambda backend, queue, _: backend.promote_due([queue], 100),
+        told=lambda promotion: promotion.next_due,
+    ),
+    "lease": Case(
+        prepare=_ready,
+        # A limit so large that no partition's share of it is smaller than what lies there.
+        call=lambda backend, queue, token: backend.lease([queue], token=token, worker_id="w", duration=LONG, limit=100),
+        told=lambda leases: sorted(lease.job.id for lease in leases),
+    ),
+    "renew": Case(
+        prepare=_leased,
+        call=lambda backend, _, leases: backend.renew(leases, LONG),
+        told=lambda renewal: _ids(renewal.refused),
+    ),
+    "complete": Case(
+        prepare=_leased,
+        call=lambda backend, _, leases: backend.complete([Completion(lease=lease, result=b"1") for lease in leases]),
+        told=_ids,
+        again=_REFUSED,
+    ),
+    "retry": Case(
+        prepare=_leased,
+        call=lambda backend, _, leases: backend.retry(_failures(leases)),
+        told=_ids,
+        again=_REFUSED,
+    ),
+    "bury": Case(
+        prepare=_leased,
+        call=lambda backend, _, leases: backend.bury(_failures(leases)),
+        told=_ids,
+        again=_REFUSED,
+    ),
+    "release": Case(
+        prepare=_leased,
+        call=lambda backend, _, leases: backend.release(leases),
+        told=_ids,
+        again=_REFUSED,
+    ),
+    "recover_expired": Case(
+        prepare=_leased,
+        wait=1.1,
+        call=lambda backend, queue, _: backend.recover_expired([queue], 100),
+        told=lambda recovery: (recovery.ready, recovery.dead, recovery.next_expiry),
+        again=(0, 0, None),
+    ),
+    "cancel": Case(
+        prepare=_waiting,
+        call=lambda backend, queue, ids: backend.cancel(queue, ids),
+        told=_moves,
+        again=[(False, JobState.CANCELLED)] * 3,
+    ),
+    "requeue": Case(
+        prepare=_dead,
+        call=lambda backend, queue, ids: backend.requeue(queue, ids),
+        told=_moves,
+        again=[(False, JobState.READY)] * 3 + [(False, None)],
+    ),
+    "get": Case(
+        prepare=_waiting,
+        call=lambda backend, queue, ids: backend.get(queue, ids),
+        told=sorted,
+    ),
+    "list": Case(
+        prepare=_waiting,
+        call=lambda backend, queue, _: backend.list(queue, JobState.SCHEDULED),
+        told=lambda page: sorted(job.id for job in page.jobs),
+    ),
+    "stats": Case(
+        prepare=_something,
+        call=lambda backend, queue, _: backend.stats([queue]),
+        told=lambda rows: [(row.version, dict(row.counts)) for row in rows],
+    ),
+    "pause": Case(prepare=_something, call=lambda backend, queue, _: backend.pause(queue)),
+    "resume": Case(
+        prepare=lambda rig, queue: rig.backend.pause(queue), call=lambda backend, queue, _: backend.resume(queue)
+    ),
+    "purge": Case(prepare=_dead, call=lambda backend, queue, _: backend.purge(queue, JobState.DEAD, 100), again=0),
+    "trim": Case(prepare=_succeeded, wait=2.5, call=lambda backend, queue, _: backend.trim([queue], 100), again=0),
+    "ping": Case(prepare=_something, call=lambda backend, _queue, _nothing: backend.ping()),
+}

@@ -1,0 +1,20 @@
+"""The ability TransactionalEnqueue, as far as it can be tried without a connection: what is none is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.backend import TransactionalEnqueue
+from scheduler.errors import ConfigError
+from scheduler.testing.rig import Rig
+
+
+class TransactionalContract:
+    @pytest.mark.parametrize("connection", [None, "postgresql://", 1, object], ids=repr)
+    def test_what_is_no_connection_is_refused_and_nothing_stored(self, rig: Rig, connection: object) -> None:
+        if not isinstance(rig.backend, TransactionalEnqueue):
+            pytest.skip(f"{type(rig.backend).__name__} does not offer TransactionalEnqueue")
+        with pytest.raises(ConfigError) as refusal:
+            rig.backend.enqueue_with(connection, [rig.new()])
+        assert refusal.value.field == "connection"
+        assert not any(rig.counts().values())

@@ -1,0 +1,73 @@
+"""How a test waits for a waiter: on events, each with a bound."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from scheduler.backend import Backend, Waiter, Wakeups
+
+PATIENCE = 20.0  # seconds that a wake-up may take on a loaded machine; it takes milliseconds
+
+
+def waiter_on(backend: Backend, queues: Sequence[str]) -> Waiter:
+    """A waiter of *backend*; the test is skipped where it offers none."""
+    if not isinstance(backend, Wakeups):
+        pytest.skip(f"{type(backend).__name__} does not offer Wakeups")
+    return backend.waiter(queues)
+
+
+def quieten(waiter: Waiter) -> None:
+    """Connect it, and take in what was news until now; bounded, since an answer may be True for nothing."""
+    for _ in range(20):
+        if not waiter.wait(0.2):
+            return
+
+
+def woken(waiter: Waiter) -> bool:
+    """A wait that news must end answers True, well before its time-out; it may return early, and in vain, before."""
+    deadline = time.monotonic() + PATIENCE
+    while (left := deadline - time.monotonic()) > 0.0:
+        if waiter.wait(left):
+            return True
+    return False
+
+
+def rings(waiter: Waiter, ring: Callable[[], object]) -> bool:
+    """Whether *ring* wakes a thread that waits already."""
+    heard = threading.Event()
+    entered = threading.Event()
+
+    def wait() -> None:
+        entered.set()
+        if woken(waiter):
+            heard.set()
+
+    thread = threading.Thread(target=wait, name="contract-waiter")
+    thread.start()
+    entered.wait(PATIENCE)
+    ring()
+    thread.join(2 * PATIENCE)
+    return heard.is_set()
+
+
+def returns(wait: Callable[[], object], end: Callable[[], None]) -> bool:
+    """Whether *end*, called here, ends *wait*, which a thread has begun."""
+    entered = threading.Event()
+
+    def run() -> None:
+        entered.set()
+        wait()
+
+    thread = threading.Thread(
+        target=run, name="contract-waiter", daemon=True
+    )  # if it hangs, the test ends nevertheless
+    thread.start()
+    entered.wait(PATIENCE)
+    thread.join(0.05)  # most likely it waits by now; if not, the end must hold for the wait to come
+    end()
+    thread.join(PATIENCE)
+    return not thread.is_alive()
