@@ -26,6 +26,7 @@ from pathlib import Path
 
 from scheduler.backend import Backend
 from scheduler.config import WorkerConfig
+from scheduler.errors import ConfigError
 from scheduler.jobs import Job, NewJob, Priority
 from scheduler.plugins import backend_from_url
 from scheduler.producer import Producer
@@ -190,8 +191,11 @@ def main() -> int:
     random.shuffle(files)
     ahead = int(len(files) * LATER)
 
+    try:
+        backend = backend_from_url(keeping_results(options.backend))
+    except ConfigError as error:
+        parser.error(str(error))
     began = time.monotonic()
-    backend = backend_from_url(keeping_results(options.backend))
     run = Checksums(backend)
     with run.worker:
         run.enqueue(files[ahead:], ahead=False)
