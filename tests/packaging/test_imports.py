@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import scheduler
 
 ROOT = Path(scheduler.__path__[0])
@@ -37,9 +39,10 @@ def test_the_core_stands_on_the_standard_library_alone():
     assert strangers(*CORE) == []
 
 
-def test_the_memory_backend_needs_nothing_installed():
-    """The quick start runs with nothing but the core."""
-    assert strangers("scheduler_backends.memory") == ["scheduler_backends"]
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+def test_the_embedded_stores_need_nothing_installed(store):
+    """The quick start, and the durable step after it, run with nothing but the core."""
+    assert strangers(f"scheduler_backends.{store}") == ["scheduler_backends"]
 
 
 def test_the_check_sees_a_stranger():
