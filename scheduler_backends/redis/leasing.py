@@ -17,6 +17,7 @@ from scheduler_backends.redis.settling import Settling
 
 SHARE = 1_000  # jobs of a lease call in one partition; Lua's unpack ends near 8,000 values
 WORTH_A_SCRIPT = 32  # jobs: below that, asking one partition more costs more than its jobs do
+REMEMBERED = 1_000  # tokens
 ROUNDS = 4  # of asking on, while partitions have more and more is wanted
 
 _Answer = tuple[int, bytes, int, list[bytes], list[bytes], list[bytes]]  # of lease.lua
@@ -31,10 +32,15 @@ class Leasing:
         self._settling = settling
         # A hint and nothing else: the partitions that had more when last looked at. A set's own operations are atomic.
         self._busy: set[Partition] = set()
+        # Tokens of late, so that a repeat is known for one; in two generations, the older of which is dropped.
+        self._tokens: set[str] = set()
+        self._older_tokens: set[str] = set()
 
     def lease(self, queues: Sequence[str], token: str, worker_id: str, duration: float, limit: int) -> list[Lease]:
         """As `Backend.lease`, its arguments checked."""
         call = _LeaseCall(self._calls, self._busy, token, worker_id, duration, limit)
+        if self._is_repeat(token):
+            call.only_look()
         call.take(self._layouts.sweep(queues, call.first_round))
         for _ in range(ROUNDS):
             calls = call.further_round()
@@ -42,9 +48,17 @@ class Leasing:
                 break
             call.take(list(zip(calls, self._calls.run(calls), strict=True)))
         if call.surplus:
-            # A repeat whose first try had asked the partitions for other shares: what is too much goes back.
+            # A repeat after all, by another process than the first try, which had asked other partitions.
             self._settling.release(call.surplus)
         return call.leases
+
+    def _is_repeat(self, token: str) -> bool:
+        if token in self._tokens or token in self._older_tokens:
+            return True
+        if len(self._tokens) >= REMEMBERED:
+            self._older_tokens, self._tokens = self._tokens, set()
+        self._tokens.add(token)
+        return False
 
 
 class _LeaseCall:
@@ -66,6 +80,11 @@ class _LeaseCall:
         # Of the last round: those that have more, and those that a glance showed to hold something from an earlier try.
         self._more: list[Partition] = []
         self._holding: list[Partition] = []
+        self._only_looks = False
+
+    def only_look(self) -> None:
+        """Let the first round take nothing: before more is added, all that is held must be known."""
+        self._only_looks = True
 
     @property
     def leases(self) -> list[Lease]:
@@ -84,6 +103,8 @@ class _LeaseCall:
         A glance tells whether this call is a repeat of which the partition holds something, and whether any job is
         ready there.
         """
+        if self._only_looks:
+            return [self._call(partition, 0, again=0) for partition in partitions]
         busy = [partition for partition in partitions if partition in self._busy]
         shares = self._shares(busy) if busy else self._shares(partitions, worth=1)
         calls = [self._call(partition, share, again=0) for partition, share in shares.items() if share or not busy]

@@ -95,7 +95,8 @@ class Admin:
                 raise TopologyError(f"queue {queue!r} has never had a version {version}")
             return layout.topology
         try:
-            self._refuse_if_any(queue, version, self._seal(partitions, closing=CLOSING), LIVE)
+            in_the_way = frozenset(JobState) if finished == "refuse" else LIVE
+            self._refuse_if_any(queue, version, self._seal(partitions, closing=CLOSING), in_the_way)
             for _ in range(ROUNDS):
                 if finished != "refuse":
                     self._empty(queue, partitions, finished)
