@@ -1,10 +1,9 @@
-"""Wakes a sleeping loop."""
+"""Wakes a sleeping loop, and lets waiters through at the end. Both are safe inside signal handlers."""
 
 from __future__ import annotations
 
 import threading
 import time
-from queue import Empty, SimpleQueue
 
 SIGNALS_SEEN_WITHIN = 1.0
 """
@@ -19,29 +18,25 @@ class Doorbell:
     """
     Any thread rings, also inside a signal handler; one thread waits.
 
-    A `SimpleQueue`, since its put() is reentrant: `Event.set()` in a signal handler deadlocks when the signal
-    arrives inside another set() of the same thread.
+    A bare lock, held while nobody has rung. `Event.set()` in a signal handler deadlocks when the signal arrives inside
+    another set() of the same thread, and `SimpleQueue.get()` of Python 3.11 and 3.12 waits for ever when a signal
+    arrives as its timeout ends.
     """
 
     def __init__(self) -> None:
-        self._rings: SimpleQueue[None] = SimpleQueue()
+        self._silent = threading.Lock()
+        self._silent.acquire()
 
     def ring(self) -> None:
         """Wake the waiter now, or at its next wait. Change the state that it looks at first."""
-        # A ring that is still there wakes the waiter after this call too, so one is enough and rings stay bounded.
-        if self._rings.empty():
-            self._rings.put(None)
+        try:
+            self._silent.release()
+        except RuntimeError:  # rung and not heard yet, which is enough: it wakes the waiter after this call too
+            return
 
     def wait(self, timeout: float) -> bool:
         """Wait up to *timeout* seconds, which may be inf; True if rung since the last wait."""
-        try:
-            self._rings.get(timeout=min(max(0.0, timeout), threading.TIMEOUT_MAX))
-        except Empty:
-            return False
-        # Emptied before the caller looks at the state: who rings later has changed it later.
-        while not self._rings.empty():
-            self._rings.get()
-        return True
+        return self._silent.acquire(timeout=min(max(0.0, timeout), threading.TIMEOUT_MAX))
 
 
 class Latch:
@@ -53,23 +48,17 @@ class Latch:
 
     def __init__(self) -> None:
         self._set = False
-        self._passes: SimpleQueue[None] = SimpleQueue()
+        self._bell = Doorbell()
 
     def set(self) -> None:
         """Let all waiters go on, for good. Any thread."""
         self._set = True
-        self._passes.put(None)
+        self._bell.ring()
 
     def wait(self, timeout: float) -> bool:
         """Wait up to *timeout* seconds; True if set."""
         end = time.monotonic() + timeout
-        while not self._set:
-            left = end - time.monotonic()
-            if left <= 0.0:
-                return False
-            try:
-                self._passes.get(timeout=min(left, SIGNALS_SEEN_WITHIN))
-            except Empty:
-                continue
-            self._passes.put(None)  # for the next waiter
-        return True
+        while not self._set and (left := end - time.monotonic()) > 0.0:
+            if self._bell.wait(min(left, SIGNALS_SEEN_WITHIN)):
+                self._bell.ring()  # for the next waiter
+        return self._set
