@@ -1,0 +1,161 @@
+"""A thread that does one duty again and again: it outlives a store that is away, and does not hide a bug."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from scheduler.errors import BackendClosed, BackendUnavailable
+from scheduler.worker.ticker import Ticker
+from worker.stand import SOON
+
+
+class Duty:
+    """Counts its turns, and raises or answers what it was told to."""
+
+    def __init__(self, *answers: float | BaseException) -> None:
+        self.answers = list(answers)
+        self.turns = 0
+        self._turned = threading.Condition()
+
+    def __call__(self) -> float:
+        answer = self.answers.pop(0) if self.answers else 3_600.0
+        with self._turned:
+            self.turns += 1
+            self._turned.notify_all()
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def wait_for(self, turns: int) -> bool:
+        with self._turned:
+            return self._turned.wait_for(lambda: self.turns >= turns, SOON)
+
+
+Make = Callable[..., Ticker]
+
+
+@pytest.fixture
+def crashes() -> list[BaseException]:
+    return []
+
+
+@pytest.fixture
+def make(crashes: list[BaseException]) -> Iterator[Make]:
+    made: list[Ticker] = []
+
+    def make_one(duty: Duty, **options: object) -> Ticker:
+        options.setdefault("enter", lambda: None)
+        ticker = Ticker("scheduler-test", duty, crashes.append, **options)  # type: ignore[arg-type]  # by name
+        made.append(ticker)
+        return ticker
+
+    yield make_one
+    for ticker in made:
+        ticker.stop()
+        assert ticker.join(SOON)
+
+
+def test_the_first_turn_comes_at_once_and_others_after_their_pause(make: Make) -> None:
+    duty = Duty(0.0, 0.001, 0.0)
+    make(duty).start()
+    assert duty.wait_for(4)
+
+
+def test_a_ring_brings_the_next_turn_now(make: Make) -> None:
+    duty = Duty()
+    ticker = make(duty)
+    ticker.start()
+    for turns in range(1, 20):
+        assert duty.wait_for(turns)
+        ticker.ring()
+    assert duty.wait_for(20)
+
+
+def test_it_ends_when_stopped_in_the_middle_of_a_pause(make: Make) -> None:
+    duty = Duty()
+    ticker = make(duty)
+    ticker.start()
+    assert duty.wait_for(1)
+    ticker.stop()
+    assert ticker.join(SOON)
+    assert duty.turns == 1
+
+
+def test_a_store_that_is_away_is_asked_again(make: Make, crashes: list[BaseException]) -> None:
+    duty = Duty(BackendUnavailable("away"), BackendUnavailable("away"), 0.0)
+    make(duty).start()
+    assert duty.wait_for(4)
+    assert not crashes
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError(), SystemExit(1), KeyboardInterrupt(), BackendClosed("x")])
+def test_any_other_error_is_told_and_ends_the_thread(
+    make: Make, crashes: list[BaseException], error: BaseException
+) -> None:
+    duty = Duty(error, 0.0)
+    ticker = make(duty)
+    ticker.start()
+    assert ticker.join(SOON)
+    assert crashes == [error]
+    assert duty.turns == 1
+
+
+def test_a_lasting_one_tells_a_bug_and_goes_on(make: Make, crashes: list[BaseException]) -> None:
+    duty = Duty(ZeroDivisionError(), SystemExit(), 0.0)
+    make(duty, lasting=True).start()
+    assert duty.wait_for(4)
+    assert [type(error) for error in crashes] == [ZeroDivisionError, SystemExit]
+
+
+def test_it_tells_who_it_is_before_its_first_turn(make: Make) -> None:
+    entered: list[int] = []
+    duty = Duty()
+    ticker = make(duty, enter=lambda: entered.append(threading.get_ident()))
+    ticker.start()
+    assert duty.wait_for(1)
+    assert entered == [ticker.ident]
+
+
+def test_a_duty_that_waits_elsewhere_is_interrupted_by_the_stop(make: Make) -> None:
+    waiting, let_go = threading.Event(), threading.Event()
+
+    def duty() -> float:
+        waiting.set()
+        assert let_go.wait(SOON)
+        return 0.0
+
+    ticker = make(duty, interrupt=let_go.set)
+    ticker.start()
+    assert waiting.wait(SOON)
+    ticker.stop()
+    assert ticker.join(SOON)
+
+
+def test_an_interrupt_that_fails_is_told_and_stops_nobody_from_stopping(
+    make: Make, crashes: list[BaseException]
+) -> None:
+    def interrupt() -> None:
+        raise OSError("no")
+
+    ticker = make(Duty(), interrupt=interrupt)
+    ticker.start()
+    ticker.stop()
+    assert ticker.join(SOON)
+    assert isinstance(crashes[0], OSError)
+
+
+def test_one_that_never_started_counts_as_ended(make: Make) -> None:
+    ticker = make(Duty())
+    assert ticker.ident is None
+    assert ticker.join(0.0)
+    ticker.stop()
+
+
+def test_a_join_that_is_too_early_says_so(make: Make) -> None:
+    ticker = make(Duty())
+    ticker.start()
+    assert not ticker.join(0.01)
+    assert not ticker.join(-1.0)
