@@ -31,11 +31,14 @@ class JobContext:
     The deadline counts from the moment the handler starts.
     """
 
-    __slots__ = ("_cancelled_at", "_event", "_interrupt", "_loads", "_lock", "_reason", "job", "started")
+    __slots__ = (
+        "_cancelled_at", "_ends", "_event", "_interrupt", "_job", "_loads", "_lock", "_reason", "_started",
+    )  # fmt: skip
 
     def __init__(self, job: Job, loads: Callable[[bytes], object]) -> None:
-        self.job = job
-        self.started = time.monotonic()
+        self._job = job
+        self._started = time.monotonic()
+        self._ends = self._started + job.timeout
         self._loads = loads
         # Guards the four below. One for all contexts would stay held for ever in the child of a handler that forks.
         self._lock = threading.Lock()
@@ -45,9 +48,19 @@ class JobContext:
         self._interrupt: Callable[[], None] | None = None
 
     @property
+    def job(self) -> Job:
+        """The job, as it was leased."""
+        return self._job
+
+    @property
+    def started(self) -> float:
+        """When the handler started, by `time.monotonic()`."""
+        return self._started
+
+    @property
     def data(self) -> object:
         """The payload, decoded by the worker's serializer: anew at each call, so that nobody shares it."""
-        return self._loads(self.job.payload)
+        return self._loads(self._job.payload)
 
     @property
     def deadline(self) -> datetime:
@@ -57,11 +70,11 @@ class JobContext:
     @property
     def ends(self) -> float:
         """The deadline, by `time.monotonic()`."""
-        return self.started + self.job.timeout
+        return self._ends
 
     def remaining(self) -> float:
         """Seconds until the deadline; negative after it."""
-        return self.ends - time.monotonic()
+        return self._ends - time.monotonic()
 
     @property
     def cancelled(self) -> threading.Event:

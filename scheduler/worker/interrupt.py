@@ -40,9 +40,11 @@ class Interruptible:
     def interrupt(self) -> None:
         """Raise in the thread that made this object, inside its present or coming `run`. Any thread."""
         with self._lock:
-            if self._open and not self._asked:
+            if self._asked:
+                return
+            self._asked = True  # first: in this very thread the next line is interrupted itself
+            if self._open:
                 _set_exception(self._thread, _Raised)
-            self._asked = True
 
     def run(self, function: Callable[[], object]) -> tuple[object, BaseException | None]:
         """What *function* returned, and what it raised (None if it returned)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import time
 from contextvars import Context
 
@@ -16,6 +17,7 @@ from scheduler.metrics import Metrics
 from scheduler.retry import Delays, RetryPolicy, sane_delay
 from scheduler.serializers import Serializer
 from scheduler.worker.context import JobContext, enter
+from scheduler.worker.forked import end_child
 from scheduler.worker.handlers import Handler, Handlers
 from scheduler.worker.interrupt import Interruptible
 from scheduler.worker.outcome import Outcome, Verdict, describe, put_back, released
@@ -59,8 +61,11 @@ class JobRunner:
         if handler is None:
             return unknown_type(lease, self._config, self._logger)
         self._metrics.started(job)
+        process = os.getpid()
         # An empty context of its own: what a handler sets there does not reach the next job on this thread.
         result, error = Context().run(self._call, handler, ctx)
+        if os.getpid() != process:
+            end_child(error)
         try:
             if error is None:
                 outcome = self._succeeded(lease, handler, result)
