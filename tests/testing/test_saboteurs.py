@@ -6,8 +6,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from scheduler.testing.rig import Rig
-from scheduler.testing.state_machine import BackendMachine
+from scheduler.testing.state_machine import BackendMachine, Rigs
 from testing import saboteurs
 
 ROOMS = {
@@ -93,15 +92,10 @@ def test_the_room_of_its_fault_finds_it(pytester: pytest.Pytester, name: str, ro
 
 @pytest.mark.parametrize("name", sorted(set(ROOMS) - BEYOND_SEQUENCES))
 def test_random_sequences_find_it(name: str) -> None:
-    saboteur = getattr(saboteurs, name)
-    rigs: dict[object, Rig] = {}
-
-    def rig_for(retention):
-        return rigs.setdefault(retention, Rig(saboteur, retention=retention))
-
-    with pytest.raises((AssertionError, KeyError)):  # a KeyError: the dict of the saboteur itself has a hole
+    with Rigs(getattr(saboteurs, name)) as rigs, pytest.raises((AssertionError, KeyError)):
+        # A KeyError: the saboteur's own dict has a hole.
         run_state_machine_as_test(
-            lambda: BackendMachine(rig_for),
+            lambda: BackendMachine(rigs.take, rigs.give_back),
             settings=settings(
                 max_examples=500,
                 stateful_step_count=40,

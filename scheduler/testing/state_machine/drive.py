@@ -7,6 +7,7 @@ very moment at which it is looked at, and every moment survives a store that kee
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -18,6 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 from scheduler.jobs import NewJob
 from scheduler.leases import Lease
 from scheduler.queues import Retention
+from scheduler.testing.invariants import check_invariants
 from scheduler.testing.rig import Rig
 from scheduler.testing.state_machine.agreement import check_agreement
 from scheduler.testing.state_machine.model import Model
@@ -41,15 +43,16 @@ picks = st.lists(st.integers(0, 30), min_size=1, max_size=4)  # of what there is
 class Drive(RuleBasedStateMachine):
     """Two fresh queues of one backend, driven beside the model."""
 
-    def __init__(self, rig_for: Callable[[Retention], Rig]) -> None:
+    def __init__(self, take: Callable[[Retention], Rig], give_back: Callable[[Rig], None]) -> None:
         super().__init__()
-        self._rig_for = rig_for
+        self._take = take
+        self._give_back = give_back
         self.given: list[Lease] = []  # every lease that was given out, stale ones included
         self.asked: list[NewJob] = []
 
     def take(self, retention: Retention) -> None:
-        """Take the retention's rig, and two queues that it has never seen."""
-        self.rig = self._rig_for(retention)
+        """A rig with this retention, and two queues that it has never seen."""
+        self.rig = self._take(retention)
         assert self.rig.clock is not None, "the model needs a clock that stands still"
         self.clock = self.rig.clock
         self.queues = [self.rig.new_queue(), self.rig.new_queue()]
@@ -64,6 +67,16 @@ class Drive(RuleBasedStateMachine):
         self.model.promote(self.now)
         self.model.trim(self.now)
         check_agreement(self.rig, self.model, self.queues, IDS, self.now)
+
+    def teardown(self) -> None:
+        """The invariants, which also empty the queues, unless something has failed already."""
+        if not hasattr(self, "rig"):
+            return
+        try:
+            if sys.exc_info()[0] is None:
+                check_invariants(self.rig, self.queues)
+        finally:
+            self._give_back(self.rig)
 
     @property
     def now(self) -> datetime:
