@@ -35,8 +35,12 @@ def a_job(*, payload: bytes = b"", timeout: float = 30.0) -> Job:
     )
 
 
-def a_context(*, payload: bytes = b"", timeout: float = 30.0) -> JobContext:
-    return JobContext(a_job(payload=payload, timeout=timeout), JsonSerializer().loads)
+def a_context(*, payload: bytes = b"", timeout: float = 30.0, age: float = 0.0) -> JobContext:
+    """Of a run that began *age* seconds ago."""
+    ctx = JobContext(a_job(payload=payload, timeout=timeout), JsonSerializer().loads)
+    ctx._started -= age
+    ctx._ends -= age
+    return ctx
 
 
 def test_the_deadline_counts_from_the_start_by_the_jobs_own_timeout() -> None:
@@ -48,8 +52,7 @@ def test_the_deadline_counts_from_the_start_by_the_jobs_own_timeout() -> None:
 
 
 def test_what_remains_is_negative_after_the_deadline() -> None:
-    ctx = a_context(timeout=5.0)
-    ctx.started -= 7.0
+    ctx = a_context(timeout=5.0, age=7.0)
     assert -2.5 < ctx.remaining() < -1.9
 
 
@@ -101,8 +104,7 @@ def test_the_first_reason_and_moment_stay() -> None:
 
 
 def test_check_raises_after_the_deadline_though_nobody_cancelled_yet() -> None:
-    ctx = a_context(timeout=5.0)
-    ctx.started -= 5.1
+    ctx = a_context(timeout=5.0, age=5.1)
     with pytest.raises(JobInterrupted) as raised:
         ctx.check()
     assert raised.value.reason == ctx.reason == "timeout"
