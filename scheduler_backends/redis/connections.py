@@ -107,7 +107,6 @@ def _fixed(timeout: float) -> Settings:
         "socket_timeout": timeout,
         "socket_connect_timeout": timeout,
         "retry": Retry(NoBackoff(), 0),
-        "retry_on_timeout": False,
         "retry_on_error": [],
         "decode_responses": False,
         "encoding": "utf-8",
@@ -120,7 +119,7 @@ def _own(given: Mapping[str, Any], timeout: float) -> Settings:
         name: value
         for name, value in given.items()
         # What ties a connection to its client: caches, notices of maintenance, registries.
-        if not name.startswith(("maint", "oss_", "orig_", "cache", "himport", "event_dispatcher"))
+        if not name.startswith(("maint", "oss_", "orig_", "cache", "himport", "event_dispatcher", "retry_on_timeout"))
     }
     fixed = _fixed(timeout)
     for name in ("socket_timeout", "socket_connect_timeout"):

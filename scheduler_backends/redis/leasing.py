@@ -42,11 +42,10 @@ class Leasing:
         if self._is_repeat(token):
             call.only_look()
         call.take(self._layouts.sweep(queues, call.first_round))
-        for _ in range(ROUNDS):
-            calls = call.further_round()
-            if not calls:
-                break
-            call.take(list(zip(calls, self._calls.run(calls), strict=True)))
+        rounds = 0
+        while rounds < ROUNDS and (calls := call.further_round()):
+            # A round that met damage does not count: an empty answer must mean that nothing else is there.
+            rounds += not call.take(list(zip(calls, self._calls.run(calls), strict=True)))
         if call.surplus:
             # A repeat after all, by another process than the first try, which had asked other partitions.
             self._settling.release(call.surplus)
@@ -122,26 +121,29 @@ class _LeaseCall:
             calls += [self._call(one, share, again=1) for one, share in self._shares(more).items() if share]
         return calls
 
-    def take(self, answers: Sequence[tuple[Call, object]]) -> None:
-        """Note what the partitions gave."""
+    def take(self, answers: Sequence[tuple[Call, object]]) -> bool:
+        """Note what the partitions gave; answers whether some of it was damaged, and is set aside now."""
         self._more, self._holding = [], []
+        damaged = False
         if answers:
             # Jobs that other partitions have given must not be lost to an error of one.
             for (call, _), answer in zip(answers, what_succeeded([one for _, one in answers]), strict=True):
                 if answer is None:
                     continue
                 if call.script is LEASE:
-                    self._take_jobs(call.partition, cast("_Answer", answer))
+                    damaged = self._take_jobs(call.partition, cast("_Answer", answer)) or damaged
                 elif call.args[0] == b"EXISTS":
                     self._note_more(call.partition, more=cast("int", answer))
                 elif answer:
                     self._holding.append(call.partition)
+        return damaged
 
-    def _take_jobs(self, partition: Partition, answer: _Answer) -> None:
+    def _take_jobs(self, partition: Partition, answer: _Answer) -> bool:
         more, expires, before, pairs, histories, lost = answer
         self._note_more(partition, more=more)
         for raw, reason in zip(lost[::2], lost[1::2], strict=True):
             log.warning("%r: set aside %r, which %s", partition, raw, reason.decode())
+        damaged: list[tuple[bytes, str]] = []
         if pairs:
             self._given[partition] = self._given.get(partition, 0) + len(pairs) // 2
             leases, damaged = leases_of(
@@ -152,6 +154,7 @@ class _LeaseCall:
                 before = min(before, len(leases))
             self._held += leases[:before]
             self._new += leases[before:]
+        return bool(lost or damaged)
 
     def _note_more(self, partition: Partition, *, more: int) -> None:
         if more:

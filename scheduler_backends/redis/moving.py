@@ -18,6 +18,7 @@ from scheduler_backends.redis.layouts import ROUNDS, Layout, Layouts
 from scheduler_backends.redis.routing import Word
 from scheduler_backends.redis.scripts import (
     CANCEL,
+    MEND,
     PAUSE,
     PROMOTE_DUE,
     PURGE,
@@ -29,6 +30,7 @@ from scheduler_backends.redis.scripts import (
 )
 
 SHARE = 1_000  # jobs in one script; Lua's unpack ends near 8,000 values
+SEARCHED = 200_000  # jobs in a partition that one script may look at, when damage is found
 LAPS = 100  # of asking partitions that have more, while the limit is not reached
 
 
@@ -104,9 +106,27 @@ class Moving:
             gone, more = cast("tuple[int, int]", answer)
             return Moved(gone, more > 0)
 
+        self._mend(queues)
         return self._spread(
             queues, limit, lambda partition, share: Call(TRIM, partition, (self._calls.now(), share, *spans)), take
         )
+
+    def _mend(self, queues: Sequence[str]) -> None:
+        """Find what damage by hand has made unfindable. Here, since a worker trims now and then and not often."""
+        answers = self._layouts.sweep(
+            queues,
+            lambda partitions: [
+                Call(MEND, one, (self._calls.now(), self._keys.channel(one.queue), SEARCHED)) for one in partitions
+            ],
+        )
+        for (call, _), answer in zip(answers, what_succeeded([one for _, one in answers]), strict=True):
+            if answer is not None and any(found := cast("tuple[int, int, int]", answer)):
+                log.warning(
+                    "%r was damaged: %d leases had no expiry and expire now, %d jobs were in no index and are ready "
+                    "again, %d jobs are in no index and too many others are there to search for them",
+                    call.partition,
+                    *found,
+                )
 
     def purge(self, queue: str, state: JobState, limit: int) -> int:
         """As `Backend.purge`."""

@@ -1,26 +1,54 @@
-"""The conformance suite on every Redis and Valkey found, at one partition and at eight."""
+"""The conformance suite and its state machine on every Redis and Valkey found, in a cluster, and behind Sentinel."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import pytest
 
 from scheduler.testing.contract import BackendContract
 from scheduler.testing.rig import OpenBackend
 from scheduler_backends.redis import RedisBackend, RedisConfig
+from servers.redis_sentinel import SentinelGroup
+
+
+def _opens(url: str, prefix: str, partitions: int) -> OpenBackend:
+    return lambda **options: RedisBackend(url, RedisConfig(prefix=prefix, partitions=partitions), **options)
 
 
 @pytest.mark.every_flavour
 class TestOnePartition(BackendContract):
-    examples = 20  # every step is a round trip; the long run draws more
+    """By RESP2."""
 
     @pytest.fixture
     def open_backend(self, redis_url, redis_prefix) -> OpenBackend:
-        return lambda **options: RedisBackend(redis_url, RedisConfig(prefix=redis_prefix, partitions=1), **options)
+        return _opens(f"{redis_url}?protocol=2", redis_prefix, 1)
 
 
+@pytest.mark.every_flavour
 class TestEightPartitions(BackendContract):
-    examples = 20  # every step is a round trip; the long run draws more
+    """By RESP3."""
 
     @pytest.fixture
     def open_backend(self, redis_url, redis_prefix) -> OpenBackend:
-        return lambda **options: RedisBackend(redis_url, RedisConfig(prefix=redis_prefix), **options)
+        return _opens(f"{redis_url}?protocol=3", redis_prefix, 8)
+
+
+class TestCluster(BackendContract):
+    @pytest.fixture
+    def open_backend(self, redis_cluster, redis_prefix) -> OpenBackend:
+        return _opens(redis_cluster.url, redis_prefix, 8)
+
+
+@pytest.mark.long  # the same server as above; what is different about Sentinel is tested in test_sentinel.py
+class TestSentinel(BackendContract):
+    @pytest.fixture(scope="class")
+    def sentinel_group(self, redis_flavour) -> Iterator[SentinelGroup]:
+        if redis_flavour.programs is None:
+            pytest.skip("Sentinels find each other as processes of this machine alone")
+        with SentinelGroup(redis_flavour.programs) as group:
+            yield group
+
+    @pytest.fixture
+    def open_backend(self, sentinel_group, redis_prefix) -> OpenBackend:
+        return _opens(sentinel_group.url, redis_prefix, 8)

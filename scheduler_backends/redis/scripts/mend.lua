@@ -1,0 +1,61 @@
+#!lua flags=allow-oom
+-- mend: finds leases that nothing would end and jobs that no index names, which only damage by hand can make. Two counts
+-- tell whether there is any; only then is all of it searched.
+-- KEYS     meta jobs scheduled waiting ready0 ready1 ready2 ready3 leased expiry holding dead succeeded cancelled
+-- ARGV     now, channel, most jobs to search through
+-- uses     clock record ready wake
+-- returns  leases that will now be recovered, jobs that are ready again, 0 | jobs that no index names, too many to search
+local now_ms = math.floor(clock(ARGV[1]) / 1000)
+local most = tonumber(ARGV[3])
+local held = call('HLEN', leased) - call('HEXISTS', leased, '')
+local told = 0
+for _, group in ipairs(call('ZRANGE', expiry, 0, -1)) do
+    told = told + (call('HGET', holding, 'n' .. group) or 0)
+end
+local freed = 0
+if told ~= held then
+    local groups = {}
+    local all = call('HGETALL', leased)
+    for k = 1, #all, 2 do
+        local id, group = all[k], all[k + 1]
+        if id ~= '' then
+            groups[group] = groups[group] or {}
+            table.insert(groups[group], id)
+        end
+    end
+    for group, ids in pairs(groups) do
+        local number = call('HGET', holding, 'n' .. group)
+        if not call('ZSCORE', expiry, group) or tonumber(number or '-1') ~= #ids then
+            call('ZADD', expiry, string.format('%.0f', now_ms), group)
+            call('HSET', holding, group, table.concat(ids, '\0'), 'n' .. group, #ids)
+            freed = freed + #ids
+        end
+    end
+end
+
+local listed = 0
+for level = 0, 3 do listed = listed + call('LLEN', lists[level]) end
+local indexed = listed - (call('HGET', meta, 'tombs') or 0) + held
+for _, index in ipairs({scheduled, waiting, dead, succeeded, cancelled}) do indexed = indexed + call('ZCARD', index) end
+local missing = call('HLEN', jobs) - call('HEXISTS', jobs, '') - indexed
+if missing <= 0 then return {freed, 0, 0} end
+if missing + indexed > most then return {freed, 0, missing} end
+
+local named, again, news = {}, 0, false
+for level = 0, 3 do
+    for _, entry in ipairs(call('LRANGE', lists[level], 0, -1)) do named[string.sub(entry, 7)] = true end
+end
+for _, id in ipairs(call('HKEYS', jobs)) do
+    if id ~= '' and not named[id] and call('HEXISTS', leased, id) == 0 then
+        local found = false
+        for _, index in ipairs({scheduled, waiting, dead, succeeded, cancelled}) do
+            found = found or call('ZSCORE', index, id)
+        end
+        if not found then
+            news = push(level_of(call('HGET', jobs, id)), {id}, now_ms) or news
+            again = again + 1
+        end
+    end
+end
+if news then wake(ARGV[2]) end
+return {freed, again, 0}
