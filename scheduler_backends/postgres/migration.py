@@ -46,7 +46,14 @@ class Schema:
 
     def version(self, driver: Driver) -> int:
         """The version in the database, 0 = none."""
-        (there,) = _one(driver, "SELECT to_regclass(%s) IS NOT NULL", self._versions)
+        # Not to_regclass(): behind a lock it may remember what was there before the lock was waited for.
+        (there,) = _one(
+            driver,
+            "SELECT EXISTS (SELECT FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
+            " WHERE n.nspname = %s AND c.relname = %s)",
+            self._schema,
+            f"{self._prefix}schema_version",
+        )
         if not there:
             return 0
         (version,) = _one(driver, f"SELECT coalesce(max(version), 0) FROM {self._versions}")
@@ -64,7 +71,7 @@ class Schema:
                 _run(driver, "SELECT pg_advisory_xact_lock(%s)", self._lock)
                 present = self.version(driver)
                 check_version(present, len(STEPS), may_migrate=True)
-                (there,) = _one(driver, "SELECT to_regnamespace(%s) IS NOT NULL", self._schema)
+                (there,) = _one(driver, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = %s)", self._schema)
                 for statement in self._statements(present, len(STEPS), with_schema=not there):
                     _run(driver, statement)
                 _run(driver, "COMMIT")

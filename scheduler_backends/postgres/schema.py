@@ -8,8 +8,10 @@ from scheduler_backends.sql.states import FINISHED, LEASED, RETRY_WAIT, WAITING
 
 # {s} = the schema and a dot, or nothing; {p} = the prefix of the tables' names.
 # Collation "C" compares ids as bytes: faster, and the same after an upgrade of the operating system's locales.
-# No index holds lease_until, and pages keep room, so that a renewal is a heap-only update. Dead rows are many:
-# vacuum comes by their number, not by a share of the table.
+# Every job is updated at least once, by its lease, so pages are left half empty for the new versions. At a fill factor of
+# 85, a lease-and-delete cycle took 869 bytes of log instead of 618, and 35 to 77 % of the renewals were heap-only updates
+# instead of 97 to 100 %. That no index holds lease_until makes those possible at all.
+# Dead rows are many: vacuum comes by their number, not by a share of the table.
 _FIRST: Final = (
     """
 CREATE TABLE {s}{p}job (
@@ -38,7 +40,7 @@ CREATE TABLE {s}{p}job (
     result bytea,
     PRIMARY KEY (queue, id)
 ) WITH (
-    fillfactor = 85,
+    fillfactor = 50,
     autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 1,
     autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_threshold = 5000
 )""",
