@@ -9,7 +9,8 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-from servers.users import reachable, unprivileged
+from servers.reach import reachable
+from servers.users import unprivileged
 
 _DEBIAN_POSTGRES = Path("/usr/lib/postgresql")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,8 +14,9 @@ from typing import ClassVar
 
 from servers import processes
 from servers.ports import HOST, Port
+from servers.scratch import Scratch
 from servers.server import Server
-from servers.users import User, scratch_directory
+from servers.users import User
 
 _LAUNCH = Path(__file__).with_name("launch.py")
 
@@ -36,7 +36,8 @@ class LocalServer(Server):
         self.port = self._port.number  # the same for its whole life
         self._process: subprocess.Popen[bytes] | None = None
         self._frozen: list[int] = []
-        self.directory = scratch_directory(self.name, user)
+        self._scratch = Scratch(self.name, user)
+        self.directory = self._scratch.path
         self._log = self.directory / "server.log"
 
     @abstractmethod
@@ -141,4 +142,4 @@ class LocalServer(Server):
         """Kill it and delete its data: nobody needs either any more. May be called twice."""
         self.kill()
         self._port.release()
-        shutil.rmtree(self.directory, ignore_errors=True)
+        self._scratch.remove()

@@ -1,15 +1,16 @@
 """Which servers are found: one line of the report for each that is not."""
 
-import shutil
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from servers import binaries, flavours
+from servers import binaries, flavours, scratch
 from servers.processes import descendants, wait_gone
-from servers.users import reachable, unprivileged
+from servers.reach import reachable
+from servers.users import unprivileged
 
 TESTS = Path(__file__).parents[1]
 
@@ -106,7 +107,7 @@ sys.stdin.read()
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
 @pytest.mark.parametrize("kind", ["redis", "postgres"])
-def test_no_server_outlives_tests_that_are_killed(kind):
+def test_neither_servers_nor_their_files_outlive_tests_that_are_killed(kind):
     program = flavours.program(flavours.redis() if kind == "redis" else flavours.postgres())
     if isinstance(program, flavours.Absent):
         pytest.skip(program.reason)
@@ -117,7 +118,16 @@ def test_no_server_outlives_tests_that_are_killed(kind):
         family = [int(pid), *descendants(int(pid))]
         maker.kill()
     wait_gone(family)
-    shutil.rmtree(directory)
+    assert Path(directory).exists()
+    os.utime(directory, (0, 0))
+    scratch._sweep.cache_clear()
+    mine = scratch.Scratch("mine", None)
+    assert not Path(directory).exists()
+    os.utime(mine.path, (0, 0))
+    scratch._sweep.cache_clear()
+    scratch.Scratch("another", None).remove()
+    assert mine.path.exists()  # its maker lives
+    mine.remove()
 
 
 def test_the_server_programs_of_the_wheels_are_found_without_importing_the_wheels():
