@@ -9,12 +9,13 @@ then polls) and no queue versions. `tests/testing/test_own_backend.py` shows the
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, MutableSequence, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import zip_longest
 from types import MappingProxyType
+from typing import TypeVar
 
 from scheduler.backend import Backend
 from scheduler.clock import Clock, SystemClock
@@ -25,6 +26,10 @@ from scheduler.limits import MAX_ERRORS, check_duration, check_limit, check_name
 from scheduler.queues import Page, QueueStats, Retention
 from scheduler.states import MOVES, TERMINAL, JobState
 from scheduler.urls import RETENTION_OPTIONS, retention_from, split_options
+
+_AS_ASKED = ("id", "queue", "type", "payload", "priority", "max_retries", "timeout", "retry_policy", "idempotency_key")
+
+Item = TypeVar("Item", bound=Lease | Completion | Failure)
 
 
 @dataclass
@@ -66,12 +71,10 @@ class DictBackend(Backend):
         names, limit = check_queues(queues), check_limit(limit)
         with self._open() as now:
             waiting = sorted(self._in(names, JobState.SCHEDULED, JobState.RETRY_WAIT), key=_due)
-            due = [row for row in waiting if _due(row) <= now]
-            for row in due[:limit]:
+            due = [row for row in waiting if _due(row) <= now][:limit]
+            for row in due:
                 self._move(row, JobState.READY, now)
-            rest = [row for row in waiting if row.job.state is not JobState.READY]
-            next_due = max(0.0, (_due(rest[0]) - now).total_seconds()) if rest else None
-            return Promotion(moved=len(due[:limit]), next_due=next_due)
+            return Promotion(moved=len(due), next_due=_seconds_to(waiting[len(due) :], _due, now))
 
     def lease(
         self, queues: Sequence[str], *, token: str, worker_id: str, duration: float, limit: int
@@ -90,67 +93,53 @@ class DictBackend(Backend):
                 self._move(row, JobState.LEASED, now, attempts=row.job.attempts + 1, **changes)
                 row.token = token
                 held.append(row)
-            return [_lease(row, token) for row in held]
+            return [Lease(job=row.job, token=token, expires_at=_expiry(row)) for row in held]
 
     def renew(self, leases: Sequence[Lease], duration: float) -> Renewal:
-        seconds = check_duration(duration)
-        refused: list[Lease] = []
-        with self._open() as now:
-            for lease in leases:
-                if row := self._held(lease, refused):
-                    row.job = replace(row.job, lease_expires_at=now + timedelta(seconds=seconds))
-        return Renewal(refused=refused)
+        length = timedelta(seconds=check_duration(duration))
+
+        def prolong(row: Row, _: Lease, now: datetime) -> None:
+            row.job = replace(row.job, lease_expires_at=now + length)
+
+        return Renewal(refused=self._settle(leases, prolong))
 
     def complete(self, completions: Sequence[Completion]) -> Sequence[Lease]:
-        refused: list[Lease] = []
-        with self._open() as now:
-            for completion in completions:
-                if row := self._held(completion.lease, refused):
-                    self._move(row, JobState.SUCCEEDED, now, result=completion.result)
-        return refused
+        def succeed(row: Row, completion: Completion, now: datetime) -> None:
+            self._move(row, JobState.SUCCEEDED, now, result=completion.result)
+
+        return self._settle(completions, succeed)
 
     def retry(self, failures: Sequence[Failure]) -> Sequence[Lease]:
-        refused: list[Lease] = []
-        with self._open() as now:
-            for failure in failures:
-                if row := self._held(failure.lease, refused):
-                    self._fail(row, failure, now)
-                    self._move(row, JobState.RETRY_WAIT, now, due_at=now + timedelta(seconds=failure.delay))
-        return refused
+        def put_back(row: Row, failure: Failure, now: datetime) -> None:
+            due_at = now + timedelta(seconds=failure.delay)
+            self._fail(row, failure, JobState.RETRY_WAIT, now, due_at=due_at)
+
+        return self._settle(failures, put_back)
 
     def bury(self, failures: Sequence[Failure]) -> Sequence[Lease]:
-        refused: list[Lease] = []
-        with self._open() as now:
-            for failure in failures:
-                if row := self._held(failure.lease, refused):
-                    self._fail(row, failure, now)
-                    self._move(row, JobState.DEAD, now)
-        return refused
+        return self._settle(failures, lambda row, failure, now: self._fail(row, failure, JobState.DEAD, now))
 
     def release(self, leases: Sequence[Lease]) -> Sequence[Lease]:
-        refused: list[Lease] = []
-        with self._open() as now:
-            for lease in leases:
-                if row := self._held(lease, refused):
-                    ready_at = row.ready_at  # kept: it had its turn already
-                    self._move(row, JobState.READY, now, attempts=row.job.attempts - 1)
-                    row.ready_at = ready_at
-        return refused
+        def give_back(row: Row, _: Lease, now: datetime) -> None:
+            ready_at = row.ready_at
+            self._move(row, JobState.READY, now, attempts=row.job.attempts - 1)
+            row.ready_at = ready_at  # it had its turn already
+
+        return self._settle(leases, give_back)
 
     def recover_expired(self, queues: Sequence[str], limit: int) -> Recovery:
         names, limit = check_queues(queues), check_limit(limit)
         with self._open() as now:
             leased = sorted(self._in(names, JobState.LEASED), key=_expiry)
-            counts = {JobState.READY: 0, JobState.DEAD: 0}
-            for row in [row for row in leased if _expiry(row) <= now][:limit]:
-                job = row.job
-                state = JobState.DEAD if job.attempts > job.max_retries else JobState.READY
+            expired = [row for row in leased if _expiry(row) <= now][:limit]
+            dead = 0
+            for row in expired:
+                used_up = row.job.attempts > row.job.max_retries
+                dead += used_up
                 self._record(row, LEASE_EXPIRED, now)
-                self._move(row, state, now, crashes=job.crashes + 1)
-                counts[state] += 1
-            rest = [row for row in leased if row.job.state is JobState.LEASED]
-            next_expiry = max(0.0, (_expiry(rest[0]) - now).total_seconds()) if rest else None
-            return Recovery(ready=counts[JobState.READY], dead=counts[JobState.DEAD], next_expiry=next_expiry)
+                self._move(row, JobState.DEAD if used_up else JobState.READY, now, crashes=row.job.crashes + 1)
+            next_expiry = _seconds_to(leased[len(expired) :], _expiry, now)
+            return Recovery(ready=len(expired) - dead, dead=dead, next_expiry=next_expiry)
 
     def cancel(self, queue: str, ids: Sequence[str]) -> Sequence[MoveAnswer]:
         return self._ask("cancel", queue, ids, JobState.CANCELLED, {})
@@ -199,7 +188,9 @@ class DictBackend(Backend):
     def trim(self, queues: Sequence[str], limit: int) -> int:
         names, limit = check_queues(queues), check_limit(limit)
         with self._open() as now:
-            return self._delete([row for row in self._in(names, *TERMINAL) if self._outlived(row.job, now)][:limit])
+            finished = [(row, row.job.finished_at) for row in self._in(names, *TERMINAL)]
+            kept = {state: timedelta(seconds=self.retention.seconds(state)) for state in TERMINAL}
+            return self._delete([row for row, at in finished if at and at + kept[row.job.state] <= now][:limit])
 
     def ping(self) -> None:
         with self._open():
@@ -222,9 +213,8 @@ class DictBackend(Backend):
         if row is not None:
             return Enqueued(job=row.job, is_new=row.nonce == new.nonce)
         run_at = new.run_at_from(now)
-        names = ("id", "queue", "type", "payload", "priority", "max_retries", "timeout", "retry_policy")
         job = Job(
-            **{name: getattr(new, name) for name in (*names, "idempotency_key")},
+            **{name: getattr(new, name) for name in _AS_ASKED},
             metadata=MappingProxyType(dict(new.metadata)),  # read-only: readers of the job share it
             state=JobState.SCHEDULED if run_at > now else JobState.READY,
             run_at=run_at,
@@ -254,18 +244,24 @@ class DictBackend(Backend):
         if state in TERMINAL and not self.retention.seconds(state):
             self._delete([row])
 
-    def _held(self, lease: Lease, refused: MutableSequence[Lease]) -> Row | None:
-        row = self._rows.get((lease.job.queue, lease.job.id))
-        if row is not None and row.token == lease.token:
-            return row
-        refused.append(lease)
-        return None
+    def _settle(self, items: Sequence[Item], move: Callable[[Row, Item, datetime], None]) -> Sequence[Lease]:
+        """*move* each item whose lease holds its job now, by its token, and answer the other leases."""
+        refused = []
+        with self._open() as now:
+            for item in items:
+                lease = item if isinstance(item, Lease) else item.lease
+                row = self._rows.get((lease.job.queue, lease.job.id))
+                if row is not None and row.token == lease.token:
+                    move(row, item, now)
+                else:
+                    refused.append(lease)
+        return refused
 
-    def _fail(self, row: Row, failure: Failure, now: datetime) -> None:
+    def _fail(self, row: Row, failure: Failure, state: JobState, now: datetime, **changes: object) -> None:
         if failure.error is not None:
             self._record(row, failure.error, now)
-        if not failure.counted:
-            row.job = replace(row.job, attempts=row.job.attempts - 1)
+        attempts = row.job.attempts if failure.counted else row.job.attempts - 1
+        self._move(row, state, now, attempts=attempts, **changes)
 
     def _record(self, row: Row, detail: ErrorDetail, now: datetime) -> None:
         record = ErrorRecord.of(detail, attempt=row.job.attempts, at=now)
@@ -291,10 +287,6 @@ class DictBackend(Backend):
             del self._rows[row.job.queue, row.job.id]
         return len(rows)
 
-    def _outlived(self, job: Job, now: datetime) -> bool:
-        kept = timedelta(seconds=self.retention.seconds(job.state))
-        return job.finished_at is not None and job.finished_at + kept <= now
-
     def _numbers(self, queue: str, now: datetime) -> QueueStats:
         ready = [row.ready_at for row in self._in((queue,), JobState.READY)]
         return QueueStats(
@@ -317,8 +309,8 @@ def _expiry(row: Row) -> datetime:
     return row.job.lease_expires_at
 
 
-def _lease(row: Row, token: str) -> Lease:
-    return Lease(job=row.job, token=token, expires_at=_expiry(row))
+def _seconds_to(rows: Sequence[Row], moment: Callable[[Row], datetime], now: datetime) -> float | None:
+    return max(0.0, (moment(rows[0]) - now).total_seconds()) if rows else None
 
 
 def _check_ids(ids: Sequence[str]) -> Sequence[str]:

@@ -9,19 +9,19 @@ from datetime import timedelta
 from zlib import crc32
 
 from examples.own_backend import DictBackend
-from scheduler.jobs import Job
 from scheduler.leases import MoveAnswer, Recovery
 from scheduler.queues import Page
-from scheduler.states import JobState
+from scheduler.states import TERMINAL, JobState
 from scheduler_backends.memory import MemoryBackend
 
 
 class ChecksNoToken(DictBackend):
-    def _held(self, lease, refused):
-        row = self._rows.get((lease.job.queue, lease.job.id))
-        if row is not None and row.job.state is JobState.LEASED:
-            return row
-        return super()._held(lease, refused)
+    def _settle(self, items, move):
+        for lease in [getattr(item, "lease", item) for item in items]:
+            row = self._rows.get((lease.job.queue, lease.job.id))
+            if row is not None and row.job.state is JobState.LEASED:
+                row.token = lease.token
+        return super()._settle(items, move)
 
 
 class CountsNoAttempts(DictBackend):
@@ -239,8 +239,8 @@ class PurgesLeased(DictBackend):
 
 
 class TrimsAtOnce(DictBackend):
-    def _outlived(self, job: Job, now):
-        return job.finished_at is not None
+    def trim(self, queues, limit):
+        return self._delete([*self._in(tuple(queues), *TERMINAL)][:limit])
 
 
 class TakesAnyLimit(DictBackend):
