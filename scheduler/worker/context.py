@@ -31,14 +31,11 @@ class JobContext:
     The deadline counts from the moment the handler starts.
     """
 
-    __slots__ = (
-        "_cancelled_at", "_ends", "_event", "_interrupt", "_job", "_loads", "_lock", "_reason", "_started",
-    )  # fmt: skip
+    __slots__ = ("_cancelled_at", "_event", "_interrupt", "_job", "_loads", "_lock", "_reason", "_started")
 
     def __init__(self, job: Job, loads: Callable[[bytes], object]) -> None:
         self._job = job
         self._started = time.monotonic()
-        self._ends = self._started + job.timeout
         self._loads = loads
         # Guards the four below. One for all contexts would stay held for ever in the child of a handler that forks.
         self._lock = threading.Lock()
@@ -70,11 +67,11 @@ class JobContext:
     @property
     def ends(self) -> float:
         """The deadline, by `time.monotonic()`."""
-        return self._ends
+        return self._started + self._job.timeout
 
     def remaining(self) -> float:
         """Seconds until the deadline; negative after it."""
-        return self._ends - time.monotonic()
+        return self.ends - time.monotonic()
 
     @property
     def cancelled(self) -> threading.Event:

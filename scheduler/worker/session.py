@@ -119,6 +119,14 @@ class Session:
     ) -> Ticker:
         return Ticker(f"scheduler-{name}", duty, self._crashed, enter=self._enter, interrupt=interrupt, lasting=lasting)
 
+    def ask_to_end(self) -> None:
+        """As a stop with the configured grace. Any thread."""
+        self.ending.ask(self._config.shutdown_grace)
+
+    def wait_for_end(self) -> None:
+        """Wait for what `ask_to_end` asked for. Any thread but the run's own."""
+        self.over.wait(self._config.shutdown_grace + 2 * LAST_JOIN)
+
     # ---- the thread that runs the worker
 
     def work(self) -> Report:

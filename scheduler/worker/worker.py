@@ -19,6 +19,7 @@ from scheduler.logs import GuardedLogger
 from scheduler.metrics import Metrics, NopMetrics, guarded
 from scheduler.retry import Delays
 from scheduler.serializers import JsonSerializer, Serializer
+from scheduler.worker import exiting
 from scheduler.worker.background import Background
 from scheduler.worker.handlers import Handler, HandlerFunction, Handlers
 from scheduler.worker.health import Health
@@ -155,8 +156,10 @@ class Worker:
         try:
             if (asked := self._asked) is not None:  # before the run began, or while it did
                 session.ending.ask(asked)
+            exiting.begin(session)
             return session.work()
         finally:
+            exiting.finish(session)
             self._own.entered = False
             self._asked = None
             self._session = None
