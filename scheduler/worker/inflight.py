@@ -105,7 +105,8 @@ class InFlight:
                     self._conclude(row, put_back(lease, random.uniform(*_APART_DELAY)))
                 else:
                     self._buffered.append(row)
-            called = max(0, min(len(self._buffered), self._concurrency - self._shifts))
+            coming = self._shifts - len(self._running) - len(self._stuck)  # called in, and not begun yet
+            called = max(0, min(len(self._buffered) - coming, self._concurrency - self._shifts))
             self._shifts += called
             return called
 
