@@ -84,16 +84,16 @@ class Stand:
 
     # ---- jobs
 
-    def new(self, type: str = "work", **fields: object) -> NewJob:
-        return NewJob(**{"type": type, "queue": self.queue, "retry_policy": None, **fields})  # type: ignore[arg-type]  # by name
+    def new(self, **fields: object) -> NewJob:
+        return NewJob(**{"type": "work", "queue": self.queue, **fields})  # type: ignore[arg-type]  # by name
 
-    def add(self, type: str = "work", **fields: object) -> Job:
-        (answer,) = self.backend.wrapped.enqueue([self.new(type, **fields)])
+    def add(self, **fields: object) -> Job:
+        (answer,) = self.backend.wrapped.enqueue([self.new(**fields)])
         assert answer.is_new
         return answer.job
 
-    def add_many(self, count: int, type: str = "work", **fields: object) -> list[Job]:
-        answers = self.backend.wrapped.enqueue([self.new(type, **fields) for _ in range(count)])
+    def add_many(self, count: int, **fields: object) -> list[Job]:
+        answers = self.backend.wrapped.enqueue([self.new(**fields) for _ in range(count)])
         return [answer.job for answer in answers]
 
     def find(self, id: str) -> Job | None:
@@ -177,7 +177,7 @@ class Stand:
 class Rooms:
     """The rooms of one run without its threads: `run` and `inflight` as a session makes them."""
 
-    def __init__(self, stand: Stand, handlers: Handlers | None = None, **changes: object) -> None:
+    def __init__(self, stand: Stand, **changes: object) -> None:
         self.stand = stand
         self.config = stand.config(**changes)
         self.rings = 0  # of the heartbeat's doorbell
@@ -191,7 +191,7 @@ class Rooms:
             metrics=stand.watch,
             logger=logger,
         )
-        self.handlers = handlers or Handlers()
+        self.handlers = Handlers()
         self.runner = JobRunner(
             self.handlers,
             self.config,

@@ -1,0 +1,267 @@
+"""Renewing what is held, and watching deadlines: beat by beat, without the heartbeat's thread."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from scheduler.errors import BackendClosed
+from scheduler.leases import Completion, Lease
+from scheduler.states import JobState
+from scheduler.testing import ManualClock
+from scheduler.worker.heartbeat import Heartbeat
+from scheduler.worker.outcome import Outcome, Verdict
+from scheduler.worker.rows import Row
+from worker.stand import SOON, Rooms, Stand
+
+
+class Beating(Rooms):
+    def __init__(self, stand: Stand, **changes: object) -> None:
+        super().__init__(stand, **{"lease_duration": 30.0, "heartbeat_interval": 10.0, "concurrency": 4, **changes})
+        self.heartbeat = Heartbeat(self.run, self.inflight, self.runner)
+
+    def hold(self, count: int = 1, **fields: object) -> list[Lease]:
+        self.stand.add_many(count, **fields)
+        leases = list(self.stand.lease(count, duration=self.config.lease_duration))
+        self.inflight.take_in(leases)
+        return leases
+
+    def start(self) -> Row:
+        row = self.inflight.begin()
+        assert row is not None
+        return row
+
+    def now_due(self) -> None:
+        """Let the time of the next renewal have come, for which it sleeps."""
+        self.inflight._watched_until = 0.0
+        self.heartbeat._next_renewal = time.monotonic()
+
+
+Make = Callable[..., Beating]
+
+
+@pytest.fixture
+def beating(stand: Stand) -> Make:
+    return lambda **changes: Beating(stand, **changes)
+
+
+def test_it_renews_once_an_interval_everything_held_in_one_call(stand: Stand, beating: Make) -> None:
+    rooms = beating(queue_buffer=2)
+    leases = rooms.hold(5)
+    rooms.start()
+    pause = rooms.heartbeat.beat()
+    assert stand.faults.count("renew") == 0
+    assert 9.0 < pause <= 10.0
+    rooms.now_due()
+    pause = rooms.heartbeat.beat()
+    assert 9.0 < pause <= 10.0
+    (call,) = [call for call in stand.faults.calls if call.method == "renew"]
+    assert call.args[1] == 30.0
+    assert set(call.args[0]) == set(leases)  # type: ignore[call-overload]  # a sequence of leases
+    assert stand.watch.counts["renewed"] == 5
+
+
+def test_with_nothing_held_there_is_no_call(stand: Stand, beating: Make) -> None:
+    rooms = beating()
+    for _ in range(5):
+        rooms.now_due()
+        rooms.heartbeat.beat()
+    assert stand.faults.count("renew") == 0
+
+
+def test_a_refused_job_is_lost_its_handler_is_told_and_the_pump_has_room(stand: Stand, beating: Make) -> None:
+    """failures.md 2: another worker holds it by now."""
+    rooms = beating()
+    lost, kept = rooms.hold(2)
+    rows = {row.lease: row for row in (rooms.start(), rooms.start())}
+    stand.backend.wrapped.release([lost])
+    rooms.now_due()
+    rooms.heartbeat.beat()
+    assert rooms.inflight.renewable() == [kept]
+    context = rows[lost].context
+    assert context is not None
+    assert context.reason == "lease lost"
+    assert stand.watch.counts["lost.renew"] == 1
+    assert rooms.run.doorbell.wait(0.0)
+
+
+def test_jobs_settled_while_the_renewal_was_under_way_are_no_lost_leases(stand: Stand, beating: Make) -> None:
+    rooms = beating()
+    (lease,) = rooms.hold(1)
+    row = rooms.start()
+    gate = stand.faults.block("renew")
+    with ThreadPoolExecutor(1) as pool:
+        rooms.now_due()
+        beat = pool.submit(rooms.heartbeat.beat)
+        assert gate.entered.wait(SOON)
+        rooms.inflight.finish(row, Outcome(Verdict.COMPLETE, Completion(lease=lease)))
+        sent = rooms.inflight.unsent(10)
+        stand.backend.wrapped.complete([Completion(lease=lease)])  # in the store; the answer is on its way
+        gate.release()
+        beat.result(SOON)
+    rooms.inflight.forget(outcome.lease for outcome in sent)
+    assert stand.watch.counts["lost.renew"] == 0
+
+
+def test_a_renewal_that_fails_is_repeated_soon_and_everything_stays_held(stand: Stand, beating: Make) -> None:
+    rooms = beating()
+    rooms.hold(3)
+    stand.faults.before("renew", times=4)
+    pauses = []
+    for _ in range(5):
+        rooms.now_due()
+        pauses.append(rooms.heartbeat.beat())
+    assert stand.faults.count("renew") == 5
+    assert all(pause <= 2.0 for pause in pauses[:4])
+    assert pauses[4] > 9.0
+    assert rooms.inflight.held == 3
+    assert stand.watch.counts["renewed"] == 3
+
+
+def test_with_short_leases_the_back_off_is_no_longer_than_a_heartbeat(stand: Stand, beating: Make) -> None:
+    rooms = beating(lease_duration=0.5, heartbeat_interval=0.05)
+    rooms.hold(1)
+    stand.faults.before("renew", times=None)
+    for _ in range(8):
+        rooms.now_due()
+        assert rooms.heartbeat.beat() <= 0.05
+
+
+@pytest.mark.parametrize("error", [BackendClosed, ZeroDivisionError, SystemExit])
+def test_what_no_repeat_heals_is_raised(stand: Stand, beating: Make, error: type[BaseException]) -> None:
+    rooms = beating()
+    rooms.hold(1)
+    stand.faults.before("renew", error=lambda: error("x"))
+    rooms.now_due()
+    with pytest.raises(error):
+        rooms.heartbeat.beat()
+
+
+# ---- deadlines
+
+
+def test_the_pause_ends_at_the_nearest_deadline(stand: Stand, beating: Make) -> None:
+    rooms = beating()
+    rooms.hold(2, timeout=3.0)
+    rooms.start()
+    rooms.start()
+    assert 2.0 < rooms.heartbeat.beat() <= 3.0
+
+
+def test_a_handler_past_its_deadline_is_cancelled_and_then_given_its_grace(stand: Stand, beating: Make) -> None:
+    rooms = beating(timeout_grace=5.0)
+    rooms.hold(1, timeout=0.01)
+    row = rooms.start()
+    assert row.context is not None
+    row.context.cancelled  # noqa: B018 - looked at before
+    assert threading.Event().wait(0.02) is False
+    pause = rooms.heartbeat.beat()
+    assert row.context.reason == "timeout"
+    assert 4.0 < pause <= 5.0
+    assert not row.given_up
+
+
+def test_deadlines_are_watched_while_the_store_is_away(stand: Stand, beating: Make) -> None:
+    rooms = beating()
+    rooms.hold(1, timeout=0.01)
+    row = rooms.start()
+    stand.faults.before("renew", times=None)
+    for _ in range(6):  # so that the back-off is long
+        rooms.now_due()
+        rooms.heartbeat.beat()
+    assert row.context is not None
+    stand.until(lambda: row.context and row.context.remaining() < 0.0)
+    rooms.heartbeat.beat()
+    assert row.context.reason == "timeout"
+
+
+@pytest.fixture
+def sleeper() -> Iterator[Callable[[Beating], tuple[Row, threading.Event]]]:
+    """Starts a job on a thread that does not heed its cancellation."""
+    over, threads = threading.Event(), list[threading.Thread]()
+
+    def start(rooms: Beating) -> tuple[Row, threading.Event]:
+        rows: list[Row] = []
+        begun = threading.Event()
+
+        def a_handler_that_hangs() -> None:
+            rows.append(rooms.start())
+            begun.set()
+            over.wait(SOON)
+            rooms.inflight.finish(rows[0], Outcome(Verdict.COMPLETE, Completion(lease=rows[0].lease)))
+
+        thread = threading.Thread(target=a_handler_that_hangs)
+        thread.start()
+        threads.append(thread)
+        assert begun.wait(SOON)
+        return rows[0], over
+
+    yield start
+    over.set()
+    for thread in threads:
+        thread.join(SOON)
+
+
+Sleeper = Callable[[Beating], tuple[Row, threading.Event]]
+
+
+def test_one_that_does_not_heed_its_cancellation_is_given_up_with_its_stack(
+    stand: Stand, beating: Make, sleeper: Sleeper, caplog: pytest.LogCaptureFixture
+) -> None:
+    """failures.md 4: it is renewed no more, its attempt counts, and its thread shows as stuck."""
+    rooms = beating(timeout_grace=0.0)
+    (lease,) = rooms.hold(1, timeout=0.001)
+    row, over = sleeper(rooms)
+    stand.until(lambda: rooms.heartbeat.beat() is not None and row.given_up)
+    assert (rooms.inflight.stuck, rooms.inflight.renewable()) == (1, [])
+    assert stand.watch.counts["stuck"] == 1
+    (outcome,) = rooms.inflight.unsent(10)
+    assert outcome.verdict is Verdict.RETRY
+    assert "JobTimeout" in repr(outcome.order)
+    assert "a_handler_that_hangs" in repr(outcome.order)
+    assert "a_handler_that_hangs" in caplog.text
+    assert rooms.run.doorbell.wait(0.0)
+    over.set()
+    stand.until(lambda: rooms.inflight.stuck == 0)
+    rooms.heartbeat.beat()
+    assert stand.watch.counts["stuck"] == 0, "a gauge goes down as well"
+    assert lease.job.id == row.lease.job.id
+
+
+def test_one_that_returns_while_it_is_being_given_up_has_succeeded(stand: Stand, beating: Make) -> None:
+    rooms = beating(timeout_grace=0.0)
+    rooms.hold(1, timeout=0.001)
+    row = rooms.start()
+    rooms.inflight.finish(row, Outcome(Verdict.COMPLETE, Completion(lease=row.lease)))
+    assert not rooms.heartbeat._give_up(row)
+    assert rooms.inflight.stuck == 0
+    assert [outcome.verdict for outcome in rooms.inflight.unsent(10)] == [Verdict.COMPLETE]
+
+
+def test_jobs_that_wait_for_a_whole_lease_go_back(stand: Stand, beating: Make) -> None:
+    rooms = beating(lease_duration=0.02, heartbeat_interval=0.01, queue_buffer=3, concurrency=1)
+    leases = rooms.hold(3)
+    rooms.start()
+    stand.until(lambda: rooms.heartbeat.beat() is not None and rooms.inflight.buffered == 0)
+    assert {outcome.lease for outcome in rooms.inflight.unsent(10)} == set(leases[1:])
+    assert rooms.run.doorbell.wait(0.0)
+
+
+def test_renewing_keeps_a_job_longer_than_its_lease(stand: Stand, beating: Make) -> None:
+    if not hasattr(stand.backend, "clock"):
+        pytest.skip("needs a clock that can be moved")
+    clock = stand.backend.clock = ManualClock()
+    rooms = beating(lease_duration=30.0, heartbeat_interval=10.0)
+    (lease,) = rooms.hold(1)
+    for _ in range(10):
+        clock.advance(20.0)
+        rooms.now_due()
+        rooms.heartbeat.beat()
+        assert stand.backend.recover_expired([stand.queue], 10).ready == 0
+    assert stand.state(lease.job.id) is JobState.LEASED
+    clock.advance(30.1)
+    assert stand.backend.recover_expired([stand.queue], 10).ready == 1
