@@ -1,0 +1,147 @@
+"""
+Look at the versions of a queue on Redis or Valkey, make a new one active, and remove an old one once it is empty.
+
+    python examples/redis_migration.py topology --queue default
+    python examples/redis_migration.py promote  --queue default --version 2 --partitions 16
+    python examples/redis_migration.py complete --queue default --version 1 [--finished move] [--timeout 600]
+
+Producers and workers go on meanwhile and need not be told. `complete` waits until the version has drained, with a
+progress bar (a nice one where `rich` is installed). Exit codes: 0 done, 1 refused or not in time, 2 wrong arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from scheduler import BackendError, BackendUnavailable, ConfigError, TopologyError
+from scheduler.states import LIVE
+from scheduler.topology import QueueTopology
+from scheduler_backends.redis import RedisBackend, RedisConfig
+
+LOOK_EVERY = 0.25  # seconds
+Advance = Callable[[int, int], None]  # done, total
+
+
+def main() -> int:
+    """Do what the command line asks for and answer the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=("topology", "promote", "complete"))
+    parser.add_argument("--url", default="redis://127.0.0.1:6379")
+    parser.add_argument("--prefix", default="scheduler")
+    parser.add_argument("--queue", default="default")
+    parser.add_argument("--version", type=int, help="promote: the new one; complete: the one to remove")
+    parser.add_argument("--partitions", type=int, help="promote: how many the new version has")
+    parser.add_argument(
+        "--finished",
+        choices=("refuse", "purge", "move"),
+        default="refuse",
+        help="complete: what to do with its kept jobs",
+    )
+    parser.add_argument("--timeout", type=float, default=3600.0, help="complete: seconds to wait until it has drained")
+    asked = parser.parse_args()
+    needed = {"topology": (), "promote": ("version", "partitions"), "complete": ("version",)}[asked.action]
+    for name in needed:
+        if getattr(asked, name) is None:
+            parser.error(f"{asked.action} needs --{name}")
+    # That a queue has other partitions than this program's configuration is no news here.
+    logging.getLogger("scheduler.redis").setLevel(logging.ERROR)
+    try:
+        backend = RedisBackend(asked.url, RedisConfig(prefix=asked.prefix))
+    except ConfigError as error:
+        parser.error(str(error))
+    try:
+        if asked.action == "topology":
+            answer = backend.topology(asked.queue)
+        elif asked.action == "promote":
+            answer = backend.promote_queue_version(asked.queue, asked.version, asked.partitions)
+        else:
+            answer = complete(backend, asked)
+    except ConfigError as error:
+        parser.error(str(error))
+    except BackendError as error:
+        print(f"refused: {error}", file=sys.stderr)
+        return 1
+    finally:
+        backend.close()
+    show(answer)
+    return 0
+
+
+def complete(backend: RedisBackend, asked: argparse.Namespace) -> QueueTopology:
+    """Remove the version once it is empty; raises the last refusal when that takes too long."""
+    deadline = time.monotonic() + asked.timeout
+    with progress(f"version {asked.version} drains") as advance:
+        most = 0
+        while True:
+            try:
+                answer = backend.complete_draining_version(asked.queue, asked.version, finished=asked.finished)
+            except TopologyError as refusal:
+                live = sum(count for state, count in refusal.counts.items() if state in LIVE)
+                if not live or time.monotonic() > deadline:
+                    raise  # nothing that workers could finish stands in the way
+                most = max(most, live)
+                advance(most - live, most)
+            except BackendUnavailable:  # such as a failover: the version stays listed until all is done
+                if time.monotonic() > deadline:
+                    raise
+            else:
+                if most:
+                    advance(most, most)
+                return answer
+            time.sleep(LOOK_EVERY)
+
+
+def show(topology: QueueTopology) -> None:
+    """Print the versions."""
+    print(f"queue {topology.queue}, change {topology.epoch}")
+    for version in topology.versions:
+        print(f"  version {version.version}: {version.partitions} partitions, {version.state}")
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Advance]:
+    """A progress bar by rich where that is installed and somebody looks, else a line for each change."""
+    try:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+    except ImportError:
+        yield Lines(what)
+        return
+    if not sys.stderr.isatty():
+        yield Lines(what)
+        return
+    from rich.console import Console  # noqa: PLC0415 - where the one is, the other is
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("jobs"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+class Lines:
+    """Plain progress: a line whenever there is news."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._last = ""
+
+    def __call__(self, done: int, total: int) -> None:
+        """Tell it."""
+        line = f"{self._what}: {done} of {total} jobs"
+        if line != self._last:
+            print(line, file=sys.stderr)
+            self._last = line
+
+
+if __name__ == "__main__":
+    sys.exit(main())
