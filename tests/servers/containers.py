@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from servers import databases, resp
-from servers.ports import Port
+from servers.ports import HOST, Port
 from servers.redis_server import Persistence, RedisCommands
 from servers.server import Server
 
@@ -75,7 +75,7 @@ class ContainerServer(Server):
         self._container = container.with_bind_ports(inner_port, self.port)
         self._is_made = False
         self._runs = False
-        self.host = container.get_container_host_ip()  # the engine's
+        self.host = HOST  # until it runs; then the engine's
 
     @abstractmethod
     def _answers(self) -> bool:
@@ -94,6 +94,7 @@ class ContainerServer(Server):
             self._port.release()  # the engine may bind it in a way that our reservation would forbid
             self._is_made = True
             self._container.start()
+            self.host = self._container.get_container_host_ip()
         self._runs = True
         end = time.monotonic() + self.start_timeout
         while not self._answers():
