@@ -169,8 +169,6 @@ class Stand:
     def close(self) -> None:
         self.faults.clear()
         for worker in self._workers:
-            worker.request_stop(0.0)
-        for worker in self._workers:
             assert worker.stop(5.0), "a worker did not end"
 
 

@@ -1,0 +1,415 @@
+"""A worker as a program uses it: what it is made of, how it runs, and what becomes of its jobs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from scheduler.backend import Wakeups
+from scheduler.config import WorkerConfig
+from scheduler.errors import ConfigError, Discard, DuplicateHandler, InvalidHandler, Retry, SchedulerError, Snooze
+from scheduler.jobs import Job
+from scheduler.metrics import CountingMetrics
+from scheduler.queues import Retention
+from scheduler.retry import RetryPolicy
+from scheduler.serializers import JsonSerializer
+from scheduler.states import JobState
+from scheduler.worker import Health, JobContext, Report, Worker, current_job
+from scheduler.worker.handlers import HandlerFunction
+from scheduler_backends.memory import MemoryBackend
+from worker.stand import SOON, Stand
+
+# ---- what it is made of
+
+
+@pytest.mark.parametrize(
+    ("field", "arguments"),
+    [
+        ("backend", {"backend": "memory://"}),
+        ("backend", {"backend": MemoryBackend}),
+        ("config", {"config": WorkerConfig}),
+        ("config", {"config": {"concurrency": 3}}),
+        ("serializer", {"serializer": "json"}),
+        ("metrics", {"metrics": print}),
+    ],
+)
+def test_what_is_no_part_of_a_worker_is_refused_by_name(field: str, arguments: dict[str, object]) -> None:
+    with pytest.raises(ConfigError) as raised:
+        Worker(**{"backend": MemoryBackend(), **arguments})  # type: ignore[arg-type]  # as a user may
+    assert raised.value.field == field
+
+
+def test_registration_works_as_decorator_and_as_call_and_leaves_the_function_as_it_is() -> None:
+    worker = Worker(MemoryBackend())
+
+    @worker.handler("a")
+    def handler(job: Job, ctx: JobContext) -> str:
+        return "plain"
+
+    worker.handle("b", handler)
+    assert handler.__name__ == "handler"
+    with pytest.raises(DuplicateHandler):
+        worker.handler("a")(handler)
+    with pytest.raises(InvalidHandler):
+        worker.handle("c", lambda job: None)  # type: ignore[arg-type, misc]  # as a user may
+
+
+def test_with_config_changes_what_it_is_told_and_nothing_else() -> None:
+    metrics = CountingMetrics()
+    worker = Worker(MemoryBackend(), WorkerConfig(concurrency=3, queues=("a",)), metrics=metrics)
+    worker.handle("x", print)
+    other = worker.with_config(concurrency=5)
+    assert (other.config.concurrency, other.config.queues, worker.config.concurrency) == (5, ("a",), 3)
+    assert (other.backend, other.metrics) == (worker.backend, metrics)
+    with pytest.raises(DuplicateHandler):
+        other.handle("x", print)
+
+
+@pytest.mark.parametrize(
+    ("field", "changes"),
+    [("threads", {"queues": ("a",), "threads": 3}), ("concurrency", {"queues": ("a",), "concurrency": 0})],
+)
+def test_with_config_names_the_field_at_fault(field: str, changes: dict[str, object]) -> None:
+    with pytest.raises(ConfigError) as raised:
+        Worker(MemoryBackend()).with_config(**changes)
+    assert raised.value.field == field
+
+
+def test_a_worker_without_handlers_says_so(stand: Stand, caplog: pytest.LogCaptureFixture) -> None:
+    with stand.worker():
+        pass
+    assert "no handlers" in caplog.text
+
+
+# ---- running
+
+
+def test_jobs_of_all_kinds_end_as_their_handlers_say(stand: Stand) -> None:
+    worker = stand.worker()
+    tries: list[str] = []
+
+    def flaky(job: Job, ctx: JobContext) -> None:
+        tries.append(job.id)
+        if job.attempts < 3:
+            raise ConnectionError
+
+    def raising(error: BaseException) -> Callable[[Job, JobContext], None]:
+        def handler(job: Job, ctx: JobContext) -> None:
+            raise error
+
+        return handler
+
+    def snoozing(job: Job, ctx: JobContext) -> None:
+        tries.append(job.id)
+        if tries.count(job.id) < 3:
+            raise Snooze(0.001)
+
+    worker.handle("fine", lambda job, ctx: None)
+    worker.handle("flaky", flaky)
+    worker.handle("failing", raising(ValueError("never")))
+    worker.handle("discarded", raising(Discard("no")))
+    worker.handle("retried", raising(Retry(delay=0.001)))
+    worker.handle("snoozing", snoozing)
+    ids = {
+        kind: stand.add(type=kind, max_retries=2).id for kind in ("fine", "flaky", "failing", "discarded", "retried")
+    }
+    ids["snoozing"] = stand.add(type="snoozing", max_retries=0).id
+    with worker:
+        stand.until_finished(*ids.values())
+    ended = {kind: stand.job(id) for kind, id in ids.items()}
+    assert {kind: (job.state, job.attempts) for kind, job in ended.items()} == {
+        "fine": (JobState.SUCCEEDED, 1),
+        "flaky": (JobState.SUCCEEDED, 3),
+        "failing": (JobState.DEAD, 3),
+        "discarded": (JobState.DEAD, 1),
+        "retried": (JobState.DEAD, 3),
+        "snoozing": (JobState.SUCCEEDED, 1),
+    }
+    assert [error.kind for error in ended["failing"].errors] == ["ValueError"] * 3
+    assert [error.attempt for error in ended["failing"].errors] == [1, 2, 3]
+    assert ended["discarded"].last_error is not None
+    assert ended["discarded"].last_error.message == "no"
+    assert ended["snoozing"].errors == ()
+
+
+def test_a_delayed_job_runs_when_it_is_due(stand: Stand) -> None:
+    began = time.monotonic()
+    job = stand.add(delay=0.3)
+    with stand.worker(stand.count_runs, poll_interval=3_600.0):
+        stand.until_finished(job.id)
+    assert time.monotonic() - began >= 0.3
+
+
+def test_a_job_enqueued_while_the_worker_sleeps_is_run_without_waiting_for_a_poll(stand: Stand) -> None:
+    if not isinstance(stand.backend, Wakeups):
+        pytest.skip("the store has no wake-ups")
+    with stand.worker(stand.count_runs, poll_interval=3_600.0):
+        stand.faults.wait_for("wait")
+        for _ in range(5):
+            stand.until_finished(stand.add().id)
+
+
+def _returning(result: object) -> HandlerFunction:
+    return lambda job, ctx: result
+
+
+def test_results_are_kept_under_retention_and_dropped_where_they_cannot_be(
+    stand: Stand, caplog: pytest.LogCaptureFixture
+) -> None:
+    results: dict[str, object] = {"good": {"n": 1}, "bad": object(), "large": "x" * 300_000, "none": None}
+    worker = stand.worker()
+    for kind, result in results.items():
+        worker.handle(kind, _returning(result))
+    jobs = {kind: stand.add(type=kind).id for kind in results}
+    with worker:
+        stand.until_finished(*jobs.values())
+    assert {kind: stand.job(id).result for kind, id in jobs.items()} == {
+        "good": b'{"n":1}',
+        "bad": None,
+        "large": None,
+        "none": None,
+    }
+    assert caplog.text.count("is dropped") == 2
+
+
+def test_no_result_is_encoded_for_a_store_that_keeps_none(bare: Stand) -> None:
+    class Encodes(JsonSerializer):
+        def dumps(self, value: object) -> bytes:
+            raise AssertionError("encoded in vain")
+
+    job = bare.add()
+    with bare.worker(lambda job, ctx: 1, serializer=Encodes()):
+        bare.until(lambda: bare.find(job.id) is None)
+
+
+def test_a_payload_that_cannot_be_decoded_fails_the_job_that_asks_for_it(stand: Stand) -> None:
+    asks, does_not = stand.add(type="asks", payload=b"\xff", max_retries=0), stand.add(payload=b"\xff")
+    worker = stand.worker(lambda job, ctx: None)
+    worker.handle("asks", lambda job, ctx: ctx.data)
+    with worker:
+        stand.until_finished(asks.id, does_not.id)
+    assert (stand.state(asks.id), stand.state(does_not.id)) == (JobState.DEAD, JobState.SUCCEEDED)
+
+
+def test_payloads_reach_the_handler_byte_for_byte(stand: Stand) -> None:
+    """failures.md 19: all 256 values, and none at all."""
+    payloads = [bytes(range(256)), b"", b"\x00"]
+    seen: list[bytes] = []
+    jobs = [stand.add(payload=payload) for payload in payloads]
+    with stand.worker(lambda job, ctx: seen.append(job.payload)):
+        stand.until_finished(*(job.id for job in jobs))
+    assert sorted(seen) == sorted(payloads)
+    assert [stand.job(job.id).payload for job in jobs] == payloads
+
+
+def test_handlers_run_side_by_side_and_never_more_than_concurrency(stand: Stand) -> None:
+    now, most, lock = 0, 0, threading.Lock()
+    all_there = threading.Barrier(4)
+
+    def handler(job: Job, ctx: JobContext) -> None:
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        all_there.wait(SOON)
+        with lock:
+            now -= 1
+
+    jobs = stand.add_many(16)
+    with stand.worker(handler, concurrency=4, queue_buffer=3):
+        stand.until_finished(*(job.id for job in jobs))
+    assert most == 4
+
+
+def test_every_job_has_a_context_of_its_own_and_knows_itself(stand: Stand) -> None:
+    seen: dict[str, Job | None] = {}
+    jobs = stand.add_many(20)
+
+    def handler(job: Job, ctx: JobContext) -> None:
+        seen[job.id] = current_job()
+
+    with stand.worker(handler):
+        stand.until_finished(*(job.id for job in jobs))
+    assert {id: job and job.id for id, job in seen.items()} == {job.id: job.id for job in jobs}
+
+
+def test_queues_are_consumed_in_turn(stand: Stand) -> None:
+    """A long queue does not keep a short one waiting."""
+    other = stand.queue + "-other"
+    many = stand.add_many(200)
+    few = [stand.add(queue=other) for _ in range(3)]
+    done: list[str] = []
+    with stand.worker(
+        lambda job, ctx: done.append(job.queue),
+        queues=(stand.queue, other),
+        concurrency=1,
+        batch_size=2,
+        queue_buffer=1,
+    ):
+        stand.until_finished(*(job.id for job in many))
+    last = max(index for index, queue in enumerate(done) if queue == other)
+    assert done.count(other) == len(few)
+    assert last < 20
+
+
+def test_a_paused_queue_waits_and_goes_on_when_resumed(stand: Stand) -> None:
+    stand.backend.pause(stand.queue)
+    job = stand.add()
+    with stand.worker(stand.count_runs):
+        asked = stand.faults.count("lease")
+        assert stand.faults.wait_for("lease", calls=asked + 3)
+        assert stand.state(job.id) is JobState.READY
+        stand.backend.resume(stand.queue)
+        stand.until_finished(job.id)
+
+
+# ---- one run, and the next
+
+
+def test_run_reports_what_it_did(stand: Stand) -> None:
+    jobs = stand.add_many(5)
+    worker = stand.worker(stand.count_runs)
+    reports: list[Report] = []
+    thread = threading.Thread(target=lambda: reports.append(worker.run()))
+    thread.start()
+    stand.until_finished(*(job.id for job in jobs))
+    assert worker.stop()
+    thread.join(SOON)
+    assert reports == [Report(settled=5, released=0, abandoned=0)]
+
+
+def test_one_worker_runs_once_at_a_time(stand: Stand) -> None:
+    worker = stand.worker(stand.count_runs)
+    with worker:
+        with pytest.raises(SchedulerError, match="running already"):
+            worker.run()
+        with pytest.raises(SchedulerError, match="running already"):
+            worker.start()
+        stand.until_finished(stand.add().id)
+    assert not worker.running
+
+
+def test_of_many_threads_that_run_a_worker_for_the_first_time_one_does(stand: Stand) -> None:
+    for _ in range(30):
+        worker = stand.worker(stand.count_runs)
+        start, refused = threading.Barrier(4), threading.Semaphore(0)
+
+        def run(
+            worker: Worker = worker, start: threading.Barrier = start, refused: threading.Semaphore = refused
+        ) -> None:
+            start.wait(SOON)
+            try:
+                worker.run()
+            except SchedulerError:
+                refused.release()
+
+        threads = [threading.Thread(target=run) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for _ in range(3):
+            assert refused.acquire(timeout=SOON)
+        assert worker.stop(5.0)
+        for thread in threads:
+            thread.join(SOON)
+
+
+def _run_or_be_refused(worker: Worker, start: threading.Barrier, refused: threading.Semaphore) -> None:
+    start.wait(SOON)
+    try:
+        worker.run()
+    except SchedulerError:
+        refused.release()
+
+
+def test_a_worker_runs_again_after_it_stopped(stand: Stand) -> None:
+    worker = stand.worker(stand.count_runs)
+    for _ in range(5):
+        job = stand.add()
+        with worker:
+            stand.until_finished(job.id)
+        assert not worker.running
+    assert sum(stand.runs.values()) == 5
+
+
+def test_two_workers_in_one_process_share_the_work_and_not_their_state(stand: Stand) -> None:
+    jobs = stand.add_many(200)
+    one, two = stand.worker(stand.count_runs), stand.worker(stand.count_runs)
+    with one, two:
+        stand.until_finished(*(job.id for job in jobs))
+        one.stop()
+        assert not one.running
+        assert two.running
+        stand.until_finished(stand.add().id)
+    assert set(stand.runs.values()) == {1}
+
+
+# ---- health
+
+
+def test_health_of_a_worker_that_does_not_run() -> None:
+    assert Worker(MemoryBackend()).health == Health(
+        running=False, stopping=False, leasing=False, held=0, stuck=0, outage=0.0
+    )
+
+
+def test_health_tells_what_is_held_and_whether_there_is_room(stand: Stand) -> None:
+    go = threading.Event()
+    worker = stand.worker(lambda job, ctx: go.wait(SOON), concurrency=2, queue_buffer=0)
+    with worker:
+        assert worker.health.leasing
+        jobs = stand.add_many(2)
+        stand.until(lambda: worker.health.held == 2)
+        assert worker.health == Health(running=True, stopping=False, leasing=False, held=2, stuck=0, outage=0.0)
+        worker.request_stop()
+        assert (worker.health.stopping, worker.health.leasing) == (True, False)
+        go.set()
+        stand.until_finished(*(job.id for job in jobs))
+
+
+def test_health_tells_for_how_long_the_store_has_been_away(stand: Stand) -> None:
+    worker = stand.worker(stand.count_runs)
+    with worker:
+        stand.faults.before(times=None)
+        stand.until(lambda: worker.health.outage > 0.2)
+        stand.faults.clear()
+        stand.until(lambda: worker.health.outage == 0.0)
+
+
+def test_what_a_worker_logs_goes_to_the_logger_it_was_given(stand: Stand, caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("somebody.else")
+    with Worker(stand.backend, stand.config(), logger=logger):
+        pass
+    assert {record.name for record in caplog.records} == {"somebody.else"}
+
+
+def test_a_retry_policy_of_the_handler_is_used_where_the_job_has_none(stand: Stand) -> None:
+    worker = stand.worker(retry_policy=RetryPolicy.fixed(3_600.0))
+
+    @worker.handler("quick", retry_policy=RetryPolicy.fixed(0.001))
+    def quick(job: Job, ctx: JobContext) -> None:
+        raise ValueError
+
+    jobs = [
+        stand.add(type="quick", max_retries=1),
+        stand.add(type="quick", max_retries=1, retry_policy=RetryPolicy.fixed(7_200.0)),
+    ]
+    with worker:
+        stand.until_state(jobs[0].id, JobState.DEAD)
+        waiting = stand.until_state(jobs[1].id, JobState.RETRY_WAIT)
+    assert waiting.due_at is not None
+    assert 7_100 < (waiting.due_at - waiting.created_at).total_seconds() < 7_300
+
+
+def test_retention_of_nothing_leaves_no_job_behind() -> None:
+    stand = Stand(MemoryBackend(retention=Retention(dead=0.0)))
+    worker = stand.worker(stand.count_runs)
+    worker.handle("fails", lambda job, ctx: 1 / 0)
+    stand.add_many(3)
+    stand.add(type="fails", max_retries=0)
+    with worker:
+        stand.until(lambda: not any(stand.counts().values()))
+    stand.close()
