@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import time
 from contextlib import suppress
+from typing import cast
 
-from scheduler.cli.link import LIFELINE_FD, PREDECESSOR, PROCESSES, STATUS_FD
+from scheduler.cli.link import GRACE, LEAVING, LIFELINE_FD, PREDECESSOR, PROCESSES, STATUS_FD
 from scheduler.cli.options import WorkerOptions
 from scheduler.cli.status import Status
 
 _CHUNK = 65_536
+_DEFAULT_GRACE = 25.0  # before it says its own
 
 
 class Child:
@@ -26,6 +29,9 @@ class Child:
         self.worker_id = worker_id
         self.started = time.monotonic()
         self.status: Status | None = None
+        self.silence: float | None = None  # seconds since it last said something, None = it has not begun to
+        self.grace = _DEFAULT_GRACE  # seconds that its stop may take
+        self.leaving: int | None = None  # the exit status that it said it would end with
         self._partial = b""
         self.pipe, status = os.pipe()
         lifeline, self._lifeline = os.pipe()
@@ -46,6 +52,9 @@ class Child:
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,
             )
+        except OSError:  # no more processes, no memory
+            self.close()
+            raise
         finally:
             os.close(status)
             os.close(lifeline)
@@ -67,11 +76,30 @@ class Child:
             return True
         if not data:
             return False
+        self.silence = 0.0
         *lines, self._partial = (self._partial + data).split(b"\n")
-        if lines:
+        for line in lines:
             with suppress(ValueError, TypeError):  # a child of another version, in the middle of an upgrade
-                self.status = Status.from_json(lines[-1])
+                self._hear(json.loads(line))
         return True
+
+    def _hear(self, said: dict[str, object]) -> None:
+        if LEAVING in said:
+            self.leaving = cast("int", said[LEAVING])
+        elif GRACE in said:
+            self.grace = cast("float", said[GRACE])
+        else:
+            self.status = Status(**said)  # type: ignore[arg-type]  # by name; a wrong one is a TypeError
+
+    def is_silent(self, seconds: float, limit: float) -> bool:
+        """Note that *seconds* have passed; whether it has said nothing for *limit*, and dumped its stacks since."""
+        if self.silence is None:
+            return False
+        before, self.silence = self.silence, self.silence + seconds
+        if before < limit <= self.silence:
+            # Handled in C: a thread that keeps the interpreter to itself does not hinder it.
+            self.signal(signal.SIGUSR1)
+        return before >= limit
 
     def signal(self, number: int) -> None:
         """Send a signal, if the child still lives."""

@@ -36,6 +36,12 @@ def _names(_context: click.Context, _parameter: click.Parameter, value: str | No
 @click.option("--max-jobs", type=click.IntRange(1), help="Exit after about so many jobs; a supervisor starts anew.")
 @click.option("--max-memory", type=click.FloatRange(1.0), help="Exit above so many MiB; a supervisor starts anew.")
 @click.option(
+    "--max-silence",
+    type=click.FloatRange(0.0),
+    default=60.0,
+    help="A supervisor replaces a process that says nothing for so many seconds; 0 = never.",
+)
+@click.option(
     "--watch",
     multiple=True,
     type=click.Path(exists=True, path_type=Path),
@@ -43,7 +49,9 @@ def _names(_context: click.Context, _parameter: click.Parameter, value: str | No
 )
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text")
 @click.option("--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]), default="INFO")
-@click.option("--health-file", type=click.Path(dir_okay=False), help="Write the status there every second.")
+@click.option(
+    "--health-file", type=click.Path(dir_okay=False, resolve_path=True), help="Write the status there every second."
+)
 @click.option("--health-host", default="127.0.0.1", help="Address for --health-port.")
 @click.option("--health-port", type=click.IntRange(0, 65_535), help="Serve /live and /ready there.")
 @click.option("--metrics", is_flag=True, help="Serve /metrics on the health port too.")

@@ -29,6 +29,6 @@ def leave(status: int) -> None:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (OSError, ValueError):  # closed, or a pipe that nobody reads
+        except (AttributeError, OSError, ValueError):  # None, closed, or a pipe that nobody reads
             continue
     os._exit(status)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -13,6 +14,8 @@ STATUS_FD = "_SCHEDULER_STATUS_FD"
 LIFELINE_FD = "_SCHEDULER_LIFELINE_FD"
 PREDECESSOR = "_SCHEDULER_PREDECESSOR"
 PROCESSES = "_SCHEDULER_PROCESSES"
+_NAMES = (STATUS_FD, LIFELINE_FD, PREDECESSOR, PROCESSES)
+GRACE, LEAVING = "grace", "leaving"
 
 
 class SupervisorLink:
@@ -31,16 +34,32 @@ class SupervisorLink:
         os.set_inheritable(self._status, False)
         os.set_inheritable(self._lifeline, False)
         os.set_blocking(self._status, False)
+        self._pipe = _identity(self._status)
 
     @classmethod
     def here(cls) -> SupervisorLink | None:
-        """The link of this process, None where no supervisor started it."""
-        return cls(os.environ) if STATUS_FD in os.environ else None
+        """The link of this process, None where no supervisor started it. Programs that it starts have none."""
+        if STATUS_FD not in os.environ:
+            return None
+        return cls({name: os.environ.pop(name) for name in _NAMES if name in os.environ})
 
     def send(self, status: Status) -> None:
         """Tell the supervisor. A line that it has no room for is dropped: the next one says more."""
+        self._write(status.to_json())
+
+    def say_hello(self, grace: float) -> None:
+        """Tell how many seconds a stop may take here, which the application may have decided."""
+        self._write(json.dumps({GRACE: grace}))
+
+    def say_goodbye(self, status: int) -> None:
+        """Tell that this process ends on purpose with exit status *status*: a handler may end it with any other."""
+        self._write(json.dumps({LEAVING: status}))
+
+    def _write(self, line: str) -> None:
         with suppress(OSError):
-            os.write(self._status, status.to_json().encode() + b"\n")
+            # A handler may have closed the pipe, and its number may now be that of a database's file.
+            if _identity(self._status) == self._pipe:
+                os.write(self._status, line.encode() + b"\n")
 
     def watch(self, gone: Callable[[], None]) -> None:
         """Call *gone* when the supervisor has ended, on a daemon thread that ends then."""
@@ -52,3 +71,8 @@ class SupervisorLink:
             gone()
 
         threading.Thread(target=wait, name="scheduler-lifeline", daemon=True).start()
+
+
+def _identity(descriptor: int) -> tuple[int, int]:
+    there = os.fstat(descriptor)
+    return there.st_dev, there.st_ino

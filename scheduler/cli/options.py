@@ -11,7 +11,8 @@ class WorkerOptions:
     """
     As on the command line; None = as the application's own worker says.
 
-    grace: seconds. max_memory: MiB of resident memory. health_port: None = none is opened, 0 = any free one.
+    grace: seconds. max_memory: MiB of resident memory. max_silence: seconds, 0 = for ever. health_port: None = none is
+    opened, 0 = any free one.
     """
 
     target: str
@@ -23,6 +24,7 @@ class WorkerOptions:
     burst: bool = False
     max_jobs: int | None = None
     max_memory: float | None = None
+    max_silence: float = 60.0
     watch: tuple[str, ...] = ()
     log_format: str = "text"
     log_level: str = "INFO"

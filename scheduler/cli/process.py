@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import math
+import threading
+import time
 from contextlib import ExitStack
 
 from scheduler.cli import signals, systemd
@@ -16,9 +19,11 @@ from scheduler.cli.target import load_worker
 from scheduler.errors import BackendClosed, BackendError, ConfigError, NotSupported, SchemaMismatch, WorkerCrashed
 from scheduler.metrics import CountingMetrics, MetricsGroup
 from scheduler.states import JobState
+from scheduler.worker.doorbell import SIGNALS_SEEN_WITHIN
 from scheduler.worker.ticker import Ticker
 
 _log = logging.getLogger(__name__)
+_MAIN = threading.main_thread()
 _EVERY = 1.0  # seconds between two looks of the monitor
 _EVERY_IN_BURST = 0.1
 _LIST_LIMIT = 1_000  # leased jobs looked through for those of a dead child
@@ -38,11 +43,12 @@ class WorkerProcess:
         self.worker = worker.with_metrics(MetricsGroup(self._counting, worker.metrics))
         self._goals = Goals(self.worker, options)
         self._told_ready = False
+        self._end = math.inf  # when the stop that was asked for is to be over, by time.monotonic()
 
     def run(self) -> int:
         """Run to the end and answer the exit status; does not return where a thread would keep the process alive."""
         options = self._options
-        signals.install(self.worker.request_stop)
+        signals.install(self._request_stop)
         monitor = Ticker("scheduler-monitor", self._look, self._monitor_failed, enter=lambda: None, lasting=True)
         with ExitStack() as stack:
             if options.health_port is not None and self._link is None:
@@ -50,10 +56,33 @@ class WorkerProcess:
                 stack.enter_context(port)
                 _log.info("Health is served on http://%s:%d/ready", options.health_host, port.port)
             if self._link is not None:
-                self._link.watch(self.worker.request_stop)
+                self._link.say_hello(self.worker.config.shutdown_grace)
+                self._link.watch(self._request_stop)
             monitor.start()
             stack.callback(monitor.stop)
-            return self._run()
+            status = self._run()
+        if self._link is not None:
+            self._link.say_goodbye(status)
+        if status in (Exit.STUCK, Exit.ABANDONED) or not self._alone():
+            leave(status)
+        return status
+
+    def _request_stop(self, timeout: float | None = None) -> None:
+        # Without a lock: it is called in signal handlers.
+        grace = self.worker.config.shutdown_grace if timeout is None else timeout
+        self._end = min(self._end, time.monotonic() + grace)
+        self.worker.request_stop(timeout)
+
+    def _alone(self) -> bool:
+        """Wait for threads that handlers started and that the interpreter would join, as long as the stop may take."""
+        others = [thread for thread in threading.enumerate() if not thread.daemon and thread is not _MAIN]
+        for thread in others:
+            while thread.is_alive() and (left := self._end - time.monotonic()) > 0.0:
+                thread.join(min(left, SIGNALS_SEEN_WITHIN))
+        names = [thread.name for thread in others if thread.is_alive()]
+        if names:
+            _log.warning("Threads that handlers started are not waited for any longer: %s", ", ".join(names))
+        return not names
 
     def _run(self) -> int:
         try:
@@ -61,7 +90,7 @@ class WorkerProcess:
         except WorkerCrashed as crash:
             _log.exception("The worker ended")
             if crash.stuck:
-                leave(Exit.STUCK)
+                return Exit.STUCK
             unusable = isinstance(crash.__cause__, BackendClosed | SchemaMismatch | NotSupported)
             return Exit.STORE if unusable else Exit.CRASHED
         _log.info(
@@ -70,9 +99,7 @@ class WorkerProcess:
             report.released,
             report.abandoned,
         )
-        if report.abandoned:
-            leave(Exit.ABANDONED)  # their threads would keep the interpreter from exiting
-        return Exit.STOPPED
+        return Exit.ABANDONED if report.abandoned else Exit.STOPPED
 
     # ---- the monitor thread
 
@@ -93,7 +120,7 @@ class WorkerProcess:
         reason = self._goals.reached(status.counts) if status.live else None
         if reason is not None and not self.worker.health.stopping:
             _log.info("Stopping: %s", reason)
-            self.worker.request_stop()
+            self._request_stop()
         return _EVERY_IN_BURST if self._options.burst else _EVERY
 
     def _tell_systemd(self, status: Status) -> None:
@@ -120,4 +147,10 @@ class WorkerProcess:
 
 def run_worker_process(options: WorkerOptions) -> int:
     """Run a worker in this process and answer its exit status. Errors of the configuration pass through."""
-    return WorkerProcess(options, SupervisorLink.here()).run()
+    link = SupervisorLink.here()
+    try:
+        return WorkerProcess(options, link).run()
+    except ConfigError:
+        if link is not None:
+            link.say_goodbye(Exit.USAGE)
+        raise

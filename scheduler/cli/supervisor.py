@@ -13,34 +13,18 @@ from contextlib import ExitStack
 from types import FrameType
 
 from scheduler.cli import systemd
-from scheduler.cli.child import Child
 from scheduler.cli.exits import Exit
 from scheduler.cli.health_port import HealthPort
 from scheduler.cli.options import WorkerOptions
 from scheduler.cli.signals import SAME_SIGNAL
+from scheduler.cli.slot import Slot
 from scheduler.cli.status import Status, write_health_file
 from scheduler.cli.watch import FileWatch
 
 _log = logging.getLogger(__name__)
 _TICK = 1.0  # seconds between two looks where nothing happens
-_FIRST_BACK_OFF, _LONGEST_BACK_OFF = 0.5, 30.0  # seconds before a dead child is replaced
-_HEALTHY_AFTER = 10.0  # seconds: a child that lived so long is replaced without back-off again
 _MARGIN = 5.0  # seconds beyond the grace before children that do not end are killed
-_DEFAULT_GRACE = 25.0
 _FORWARDED = (signal.SIGUSR1,)
-
-
-class Slot:
-    """One of the places that the supervisor keeps filled."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.generation = 0
-        self.child: Child | None = None
-        self.predecessor: str | None = None
-        self.back_off = 0.0
-        self.start_at = 0.0  # by time.monotonic()
-        self.finished = False  # ended as asked, and is not to be filled again
 
 
 class Supervisor:
@@ -53,15 +37,16 @@ class Supervisor:
 
     def __init__(self, options: WorkerOptions) -> None:
         self._options = options
-        self._slots = [Slot(number) for number in range(options.processes)]
+        name = f"{socket.gethostname()[:100]}:{os.getpid()}"
+        self._slots = [Slot(number, name) for number in range(options.processes)]
         self._selector = selectors.DefaultSelector()
         self._signals: deque[int] = deque()
         self._stopping = False
         self._stop_asked: float | None = None  # by TERM or INT
         self._kill_at: float | None = None
         self._worst = int(Exit.STOPPED)
-        self._name = f"{socket.gethostname()[:100]}:{os.getpid()}"
         self._told_ready = False
+        self._looked = time.monotonic()
 
     def run(self) -> int:
         """Supervise to the end and answer the worst exit status of a child that ended a run on purpose."""
@@ -108,7 +93,9 @@ class Supervisor:
         now = time.monotonic()
         for slot in self._slots:
             if slot.child is None and not self._stopping and not slot.finished and now >= slot.start_at:
-                self._start(slot)
+                child = slot.fill(self._options)
+                if child is not None:
+                    self._selector.register(child.pipe, selectors.EVENT_READ, child)
         self._tell()
         waits = [slot.start_at - now for slot in self._slots if slot.child is None and not slot.finished]
         for key, _ in self._selector.select(max(0.0, min([_TICK, *waits]))):
@@ -120,52 +107,49 @@ class Supervisor:
             self._heed(self._signals.popleft())
         for slot in self._slots:
             self._reap(slot)
+        self._end_silent()
         if self._kill_at is not None and time.monotonic() >= self._kill_at:
             self._kill()
 
     # ---- children
 
-    def _start(self, slot: Slot) -> None:
-        slot.generation += 1
-        worker_id = f"{self._name}:{slot.number}.{slot.generation}"
-        slot.child = Child(self._options, worker_id, slot.predecessor)
-        slot.predecessor = None
-        self._selector.register(slot.child.pipe, selectors.EVENT_READ, slot.child)
-        _log.info("Started worker %s as process %d", worker_id, slot.child.pid)
-
     def _reap(self, slot: Slot) -> None:
         child = slot.child
         if child is None or (status := child.ended()) is None:
             return
-        slot.child = None
         if child.pipe in self._selector.get_map():
             self._selector.unregister(child.pipe)
+            child.read()  # its last words
         child.close()
-        if status == Exit.STOPPED:
+        # Any other end is a death, whatever its status: a handler can leave by os._exit(0) as well.
+        meant = status == child.leaving
+        if meant and status == Exit.STOPPED:
+            slot.empty(child)
             slot.finished = self._options.burst
-            # A child that has reached its goal at once, such as a small --max-memory, must not be started in a spin.
-            slot.start_at = child.started + _FIRST_BACK_OFF
         elif self._stopping:
+            slot.empty(child)
             # A child that the signal met before it had installed its handlers had leased nothing either.
             if status != -signal.SIGTERM:
                 self._worst = max(self._worst, _positive(status))
-        else:
-            self._mourn(slot, child, status)
-
-    def _mourn(self, slot: Slot, child: Child, status: int) -> None:
-        """A child has died unasked: replace it, or stop all where every replacement would end the same way."""
-        if status in (Exit.USAGE, Exit.STORE):
+        elif meant and status in (Exit.USAGE, Exit.STORE):  # every replacement would end the same way
+            slot.empty(child)
             _log.error("Worker %s cannot run (exit status %d): stopping all", child.worker_id, status)
             self._worst = status
             self._stop(signal.SIGTERM)
-            return
+        else:
+            slot.mourn(child, status)
+
+    def _end_silent(self) -> None:
+        """Kill children that say nothing any more: one thread may keep the interpreter from all others for ever."""
         now = time.monotonic()
-        healthy = now - child.started > _HEALTHY_AFTER
-        slot.back_off = 0.0 if healthy else min(_LONGEST_BACK_OFF, slot.back_off * 2 or _FIRST_BACK_OFF)
-        slot.start_at = now + slot.back_off
-        slot.predecessor = child.worker_id
-        how = f"killed by signal {-status}" if status < 0 else f"exit status {status}"
-        _log.error("Worker %s died (%s); replaced in %.1f s", child.worker_id, how, slot.back_off)
+        # While this process itself was stopped, its children may have been too.
+        passed = min(now - self._looked, 2 * _TICK)
+        self._looked = now
+        limit = self._options.max_silence
+        for slot in self._slots:
+            if slot.child is not None and limit and slot.child.is_silent(passed, limit):
+                _log.error("Worker %s says nothing for %g s and is killed", slot.child.worker_id, limit)
+                slot.child.kill()
 
     # ---- signals
 
@@ -175,7 +159,8 @@ class Supervisor:
             if self._stop_asked is None:
                 self._stop_asked = now
                 self._stop(signal.SIGTERM)
-                self._kill_at = now + (self._options.grace or _DEFAULT_GRACE) + _MARGIN
+                graces = [slot.child.grace for slot in self._slots if slot.child is not None]
+                self._kill_at = now + max(graces, default=0.0) + _MARGIN
             elif now - self._stop_asked > SAME_SIGNAL:
                 self._kill()
         elif number == signal.SIGUSR2:
