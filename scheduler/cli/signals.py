@@ -41,6 +41,7 @@ def install(request_stop: Callable[[float | None], None]) -> None:
         signal.signal(number, stop)
     if hasattr(signal, "SIGUSR2"):
         signal.signal(signal.SIGUSR2, drain)
+    faulthandler.enable(all_threads=False)  # names the line that a segmentation fault came from
     if hasattr(signal, "SIGUSR1"):
         faulthandler.register(signal.SIGUSR1, all_threads=True, chain=False)
 
