@@ -122,15 +122,13 @@ class InFlight:
                 outcome = self._outcomes.popleft()
                 row = self._held.get(outcome.lease.key)
                 if row is not None:  # else it was lost meanwhile
-                    row.sending = True
+                    row.offered = True
                     taken.append(outcome)
         return taken
 
     def keep(self, outcomes: Sequence[Outcome]) -> None:
         """The store did not take *outcomes*: they are offered again, in their order."""
         with self._lock:
-            for outcome in outcomes:
-                self._held[outcome.lease.key].sending = False
             self._outcomes.extendleft(reversed(outcomes))
 
     def forget(self, leases: Iterable[Lease]) -> None:
@@ -196,9 +194,9 @@ class InFlight:
         with self._lock:
             for lease in leases:
                 row = self._held.get(lease.key)
-                # One whose outcome is being sent is refused because the store has just recorded it, or the sender
-                # will hear of the loss.
-                if row is None or row.sending:
+                # One whose outcome was offered may be refused because the store has recorded it, though no answer came
+                # (yet). If not, the next offer hears of the loss.
+                if row is None or row.offered:
                     continue
                 del self._held[row.key]
                 lost.append(row)

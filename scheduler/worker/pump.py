@@ -105,7 +105,6 @@ class Pump:
         """Record a batch of outcomes; False if there was none. What the store does not take is kept."""
         outcomes = self._inflight.unsent(self._run.config.batch_size)
         if not outcomes:
-            self._uncertain.clear()  # of leases that were lost meanwhile
             return False
         waiting: dict[Verdict, list[Outcome]] = {}
         for outcome in outcomes:

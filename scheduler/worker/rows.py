@@ -16,10 +16,10 @@ class Row:
     A job in the in-flight table. Changed under the table's lock only.
 
     taken: when it was leased, by time.monotonic(). context, thread: since its handler started. unsent: an outcome is
-    known and not recorded yet; sending: a call of the store is about to record it. given_up: its thread is stuck.
+    known and not recorded yet; offered: to the store, at least once. given_up: its thread is stuck.
     """
 
-    __slots__ = ("context", "given_up", "key", "lease", "sending", "taken", "thread", "unsent")
+    __slots__ = ("context", "given_up", "key", "lease", "offered", "taken", "thread", "unsent")
 
     def __init__(self, lease: Lease, taken: float) -> None:
         self.lease = lease
@@ -27,7 +27,7 @@ class Row:
         self.taken = taken
         self.context: JobContext | None = None
         self.thread = 0
-        self.unsent = self.sending = self.given_up = False
+        self.unsent = self.offered = self.given_up = False
 
     @property
     def crasher(self) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from scheduler.backend import Backend, Wakeups
 from scheduler.config import WorkerConfig
-from scheduler.errors import BackendError, WorkerCrashed
+from scheduler.errors import BackendClosed, WorkerCrashed
 from scheduler.logs import GuardedLogger
 from scheduler.metrics import Metrics
 from scheduler.serializers import Serializer
@@ -190,17 +190,20 @@ class Session:
         self._pool.close(wait=not self.inflight.unfinished and not self.inflight.stuck)
         try:
             self._close_waiter()
-        except BackendError as error:
-            self._logger.info("The wake-ups could not be closed: %s", error)
+        except Exception as error:  # noqa: BLE001 - a handler may have closed its descriptor; what ended the run is told
+            self._logger.warning("The wake-ups could not be closed: %s", error)
 
     # ---- the other threads
 
     def _crashed(self, error: BaseException) -> None:
-        # The first error tells most; the rest is logged.
-        if self._error is None:
+        first = self._error
+        if first is None:
             self._error = error
-        self._logger.error("The worker stops: %s", type(error).__name__, exc_info=error)
-        self.ending.ask(self._config.shutdown_grace)
+        if type(first) is not type(error):  # the heartbeat may fail of the same again and again, until the end
+            self._logger.error("The worker stops: %s", type(error).__name__, exc_info=error)
+        # Into a closed backend nothing can be recorded: there is no sense in letting handlers work on for long.
+        closed = isinstance(error, BackendClosed)
+        self.ending.ask(self._config.timeout_grace if closed else self._config.shutdown_grace)
 
     def _shift(self) -> None:
         # On a pool thread: work off what is buffered. Each job rings the pump, which may be waiting for room.
