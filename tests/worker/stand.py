@@ -8,7 +8,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 from scheduler.backend import Backend
 from scheduler.config import WorkerConfig
@@ -131,19 +131,21 @@ class Stand:
         }
         return WorkerConfig(**{**quick, **changes})  # type: ignore[arg-type]  # by name
 
-    def worker(
-        self,
-        handler: HandlerFunction | None = None,
-        *,
-        metrics: Metrics | None = None,
-        serializer: Serializer | None = None,
-        interrupt: bool = False,
-        **changes: object,
-    ) -> Worker:
-        """A worker on this stand's queue that handles jobs of the type "work"; stopped at the latest by the fixture."""
-        worker = Worker(self.backend, self.config(**changes), metrics=metrics or self.watch, serializer=serializer)
+    def worker(self, handler: HandlerFunction | None = None, /, **options: object) -> Worker:
+        """
+        A worker on this stand's queue that handles jobs of the type "work"; stopped at the latest by the fixture.
+
+        metrics, serializer, interrupt: as Worker and handle take them. Everything else changes the configuration.
+        """
+        given = {name: options.pop(name, None) for name in ("metrics", "serializer", "interrupt")}
+        worker = Worker(
+            self.backend,
+            self.config(**options),
+            metrics=cast("Metrics", given["metrics"] or self.watch),
+            serializer=cast("Serializer | None", given["serializer"]),
+        )
         if handler is not None:
-            worker.handle("work", handler, interrupt=interrupt)
+            worker.handle("work", handler, interrupt=bool(given["interrupt"]))
         self._workers.append(worker)
         return worker
 

@@ -114,10 +114,16 @@ def test_a_failed_handler_is_not_kept_alive_by_its_traceback() -> None:
 
 @pytest.fixture
 def _switching_often() -> Iterator[None]:
-    """Threads take turns every few microseconds, so that interrupts land anywhere."""
+    """
+    Threads take turns every few microseconds, so that interrupts land anywhere.
+
+    But for the collector: what is raised inside a weak reference's callback is printed and lost, by Python's rules.
+    """
     before = sys.getswitchinterval()
     sys.setswitchinterval(5e-6)
+    gc.disable()
     yield
+    gc.enable()
     sys.setswitchinterval(before)
 
 

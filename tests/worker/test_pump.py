@@ -245,18 +245,20 @@ def test_what_one_verdict_could_not_record_keeps_no_other_from_being_recorded_la
     }
 
 
-def test_leases_in_doubt_that_were_lost_meanwhile_are_forgotten(stand: Stand, pumped: Make) -> None:
+def test_a_lost_answer_and_a_renewal_after_it_are_no_lost_lease(stand: Stand, pumped: Make) -> None:
     rooms = pumped(concurrency=1, queue_buffer=0)
     stand.add()
     rooms.turn()
     row = rooms.start()
     rooms.complete(row)
-    stand.faults.before("complete")
+    stand.faults.after("complete")
     with pytest.raises(BackendUnavailable):
         rooms.pump.settle()
-    rooms.inflight.mark_lost([row.lease])
-    assert not rooms.pump.settle()
-    assert not rooms.pump._uncertain
+    renewal = stand.backend.renew(rooms.inflight.renewable(), 30.0)
+    assert list(renewal.refused) == [row.lease]
+    assert rooms.inflight.mark_lost(renewal.refused) == 0
+    assert rooms.pump.settle()
+    assert (rooms.pump.settled, rooms.inflight.held, rooms.pump._uncertain) == (1, 0, set())
 
 
 # ---- a store that is away
