@@ -17,6 +17,7 @@ from typing import Final, Literal
 
 from scheduler.errors import BackendClosed, BackendError, BackendUnavailable, NotSupported
 from scheduler_backends.sql.connections import Execute
+from scheduler_backends.sqlite.binding import NumberingConnection
 from scheduler_backends.sqlite.errors import translated
 from scheduler_backends.sqlite.gate import Gate
 
@@ -117,7 +118,12 @@ class File:
     def connect(self) -> sqlite3.Connection:
         """A connection of its own to the file, in autocommit mode, for whoever closes it."""
         connection = sqlite3.connect(
-            self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False, cached_statements=256
+            self.path,
+            timeout=self._timeout,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=NumberingConnection,
+            cached_statements=256,
         )
         try:
             connection.execute(_PRAGMAS[self._synchronous])
