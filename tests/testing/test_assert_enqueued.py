@@ -75,4 +75,4 @@ def test_many_jobs_are_looked_through(backend) -> None:
 
 def test_a_field_that_no_job_has_is_a_mistake_of_the_test(backend) -> None:
     with pytest.raises(TypeError):
-        assert_enqueued(backend, "a", prority=1)
+        assert_enqueued(backend, "a", colour=1)
