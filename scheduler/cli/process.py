@@ -39,8 +39,10 @@ class WorkerProcess:
         worker = load_worker(options.target)
         if link is not None and link.processes > 1 and worker.backend.in_process:
             raise ConfigError("processes", "each process would have its own jobs: this backend lives in one process")
-        worker = worker.with_config(**options.changes())
-        self.worker = worker.with_metrics(MetricsGroup(self._counting, worker.metrics))
+        # The application's own object, not a copy: its handlers may ask it to stop, or how it is.
+        worker.config = worker.with_config(**options.changes()).config
+        worker.metrics = MetricsGroup(self._counting, worker.metrics)
+        self.worker = worker
         self._goals = Goals(self.worker, options)
         self._told_ready = False
         self._end = math.inf  # when the stop that was asked for is to be over, by time.monotonic()

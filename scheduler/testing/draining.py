@@ -13,6 +13,7 @@ from scheduler.identity import new_token
 from scheduler.jobs import ErrorDetail
 from scheduler.leases import Completion, Failure, Lease
 from scheduler.limits import MAX_BATCH, check_count, check_queues
+from scheduler.metrics import guarded
 from scheduler.worker import Worker
 from scheduler.worker.handlers import HandlerFunction
 from scheduler.worker.outcome import Outcome, Verdict
@@ -86,7 +87,7 @@ def _runner_of(worker: Worker, backend: Backend) -> JobRunner:
         worker.config,
         serializer=worker._serializer,
         keep_results=backend.retention.succeeded > 0.0,
-        metrics=worker._metrics,
+        metrics=guarded(worker.metrics, worker._logger),
         logger=worker._logger,
     )
 

@@ -34,7 +34,7 @@ class Worker:
     Leases jobs of its queues, runs their handlers in a bounded thread pool, and records what became of them.
 
     serializer: decodes `ctx.data` and encodes results. logger: None = "scheduler.worker". One run at a time; a worker
-    may run again after it stopped. Installs no signal handlers.
+    may run again after it stopped, and `config` and `metrics` may be replaced in between. Installs no signal handlers.
     """
 
     def __init__(
@@ -61,7 +61,6 @@ class Worker:
                 raise ConfigError(field, f"must be a {kind.__name__}, not {type(value).__name__}")
         self._plain_logger = logging.getLogger("scheduler.worker") if logger is None else logger
         self._logger = GuardedLogger(self._plain_logger)
-        self._metrics = guarded(self.metrics, self._logger)
         self._handlers = Handlers()
         self._forget_run()
 
@@ -110,14 +109,9 @@ class Worker:
         if unknown:
             raise ConfigError(unknown[0], "is no field of WorkerConfig")
         config = dataclasses.replace(self.config, **changes)  # type: ignore[arg-type]  # the config checks them
-        return self._copy(config, self.metrics)
-
-    def with_metrics(self, metrics: Metrics) -> Worker:
-        """A new worker with the same handlers and configuration that tells *metrics* instead."""
-        return self._copy(self.config, metrics)
-
-    def _copy(self, config: WorkerConfig, metrics: Metrics) -> Worker:
-        other = Worker(self.backend, config, serializer=self._serializer, metrics=metrics, logger=self._plain_logger)
+        other = Worker(
+            self.backend, config, serializer=self._serializer, metrics=self.metrics, logger=self._plain_logger
+        )
         other._handlers = self._handlers
         return other
 
@@ -143,7 +137,7 @@ class Worker:
                 self.config,
                 self._handlers,
                 serializer=self._serializer,
-                metrics=self._metrics,
+                metrics=guarded(self.metrics, self._logger),
                 logger=self._logger,
                 enter=self._enter,
             )
