@@ -111,6 +111,12 @@ class Proxy:
         """Break the connection after *count* bytes of the next request that holds *matching* went through, once."""
         return self._arm(Fault(matching=matching, request_bytes=count))
 
+    def cut_answer_after(
+        self, count: int, *, matching: bytes = b"", complete: Callable[[bytes], bool] = bool
+    ) -> threading.Event:
+        """As `swallow_reply`, but the first *count* bytes of the answer go through."""
+        return self._arm(Fault(matching=matching, complete=complete, answer_bytes=count))
+
     def _arm(self, fault: Fault) -> threading.Event:
         with self._lock:
             self._faults.append(fault)

@@ -17,12 +17,14 @@ class Fault:
     """
     What befalls the next request that holds `matching`, once.
 
-    request_bytes: the connection breaks after so many bytes of it; None = its answer is swallowed once `complete`.
+    request_bytes: the connection breaks after so many bytes of it. None = all of it passes, and the connection breaks
+    once its answer is `complete`, of which answer_bytes pass.
     """
 
     matching: bytes
     complete: Callable[[bytes], bool] = bool
     request_bytes: int | None = None
+    answer_bytes: int = 0
     happened: threading.Event = field(default_factory=threading.Event)
 
 
@@ -110,6 +112,7 @@ class Link:
                 continue
             swallowed += answer
             if self._swallowing.complete(swallowed):
+                self._client.sendall(swallowed[: self._swallowing.answer_bytes])
                 self.cut()
                 self._swallowing.happened.set()
                 return

@@ -134,6 +134,19 @@ def test_a_request_cut_in_the_middle_is_not_acted_on(proxy, key):
         assert ask(connection, b"GET " + key) == b"$-1\r\n"
 
 
+def test_an_answer_cut_in_the_middle_was_acted_on(proxy, key):
+    with connect(proxy) as connection:
+        cut = proxy.cut_answer_after(2, matching=b"INCR")
+        connection.sendall(b"INCR " + key + b"\r\n")
+        answer = b""
+        while piece := connection.recv(10):
+            answer += piece
+        assert answer == b":1"
+        assert cut.wait(10)
+    with connect(proxy) as connection:
+        assert ask(connection, b"GET " + key) == b"$1\r\n1\r\n"
+
+
 def test_a_server_that_is_down_breaks_the_connection(new_redis_server, new_proxy):
     server = new_redis_server()
     proxy = new_proxy(server.url)
