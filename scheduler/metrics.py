@@ -132,7 +132,7 @@ HOOKS = tuple(name for name in vars(Metrics) if not name.startswith("_"))
 
 def guarded(metrics: Metrics, logger: logging.Logger | logging.LoggerAdapter[logging.Logger]) -> Metrics:
     """*metrics* behind a guard: a hook that raises, whatever the class, is logged (once a hook) and dropped."""
-    if type(metrics) in (Metrics, NopMetrics):
+    if type(metrics) in (Metrics, NopMetrics) and not vars(metrics):
         return metrics  # nothing to guard, and the hot path stays short
     if isinstance(metrics, MetricsGroup):
         return MetricsGroup(*(guarded(member, logger) for member in metrics.members))
