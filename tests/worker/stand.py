@@ -96,16 +96,16 @@ class Stand:
         answers = self.backend.wrapped.enqueue([self.new(**fields) for _ in range(count)])
         return [answer.job for answer in answers]
 
-    def find(self, id: str) -> Job | None:
-        return self.backend.wrapped.get(self.queue, [id]).get(id)
+    def find(self, id: str, queue: str | None = None) -> Job | None:
+        return self.backend.wrapped.get(queue or self.queue, [id]).get(id)
 
     def job(self, id: str) -> Job:
         job = self.find(id)
         assert job is not None, f"job {id} is gone"
         return job
 
-    def state(self, id: str) -> JobState | None:
-        job = self.find(id)
+    def state(self, id: str, queue: str | None = None) -> JobState | None:
+        job = self.find(id, queue)
         return job.state if job else None
 
     def counts(self) -> dict[JobState, int]:
@@ -160,13 +160,12 @@ class Stand:
         self.until(lambda: self.state(id) in states, within=within)
         return self.job(id)
 
-    def until_finished(self, *ids: str, within: float = SOON) -> list[Job]:
+    def until_finished(self, *ids: str, queue: str | None = None, within: float = SOON) -> None:
         """Wait until every one of these jobs, none = all of the queue, is in a terminal state."""
         if ids:
-            self.until(lambda: all(self.state(id) in TERMINAL for id in ids), within=within)
-            return [self.job(id) for id in ids]
-        self.until(lambda: all(not n for state, n in self.counts().items() if state not in TERMINAL), within=within)
-        return []
+            self.until(lambda: all(self.state(id, queue) in TERMINAL for id in ids), within=within)
+            return
+        self.until(lambda: not any(n for state, n in self.counts().items() if state not in TERMINAL), within=within)
 
     def close(self) -> None:
         self.faults.clear()

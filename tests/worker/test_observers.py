@@ -1,0 +1,122 @@
+"""What metrics hooks and log handlers raise changes nothing for a job or a worker (failures.md 16)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import pytest
+
+from scheduler.jobs import Job
+from scheduler.metrics import HOOKS, Metrics
+from scheduler.states import JobState
+from scheduler.worker import JobContext, Report, Worker
+from worker.hostile import Plain
+from worker.stand import SOON, Stand
+from worker.test_stop import Running
+
+RAISED = [RuntimeError, Plain, SystemExit, KeyboardInterrupt, GeneratorExit]
+
+
+def raising_metrics(error: type[BaseException], called: set[str]) -> Metrics:
+    """Every hook of it raises *error*."""
+    metrics = Metrics()
+
+    def hook(name: str) -> object:
+        def call(*_: object) -> None:
+            called.add(name)
+            raise error
+
+        return call
+
+    for name in HOOKS:
+        setattr(metrics, name, hook(name))
+    return metrics
+
+
+class RaisingHandler(logging.Handler):
+    def __init__(self, error: type[BaseException]) -> None:
+        super().__init__()
+        self.error = error
+        self.called = threading.Event()
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        self.called.set()
+        raise self.error
+
+
+@pytest.fixture(params=RAISED, ids=lambda error: error.__name__)
+def error(request: pytest.FixtureRequest) -> type[BaseException]:
+    return request.param  # type: ignore[no-any-return]  # one of RAISED
+
+
+@pytest.fixture
+def logger(error: type[BaseException]) -> logging.Logger:
+    logger = logging.Logger("raises")  # noqa: LOG001 - known to nobody else
+    logger.addHandler(RaisingHandler(error))
+    return logger
+
+
+def twenty_jobs(stand: Stand) -> dict[str, list[str]]:
+    return {
+        "work": [job.id for job in stand.add_many(10)],
+        "fails": [job.id for job in stand.add_many(5, type="fails", max_retries=1)],
+        "discards": [job.id for job in stand.add_many(5, type="unknown")],
+    }
+
+
+def with_handlers(worker: Worker, stand: Stand) -> Worker:
+    def fails(job: Job, ctx: JobContext) -> None:
+        stand.runs[job.id] += 1
+        raise ValueError
+
+    worker.handle("work", stand.count_runs)
+    worker.handle("fails", fails)
+    return worker
+
+
+def test_metrics_that_raise_anything_change_nothing(stand: Stand, error: type[BaseException]) -> None:
+    called: set[str] = set()
+    worker = with_handlers(
+        Worker(stand.backend, stand.config(unknown_type_delay=3_600.0), metrics=raising_metrics(error, called)), stand
+    )
+    jobs = twenty_jobs(stand)
+    stand.faults.before("lease", "renew", times=2)
+    with Running(worker) as running:
+        stand.until_finished(*jobs["work"], *jobs["fails"])
+        stand.until(lambda: stand.counts()[JobState.RETRY_WAIT] == 5)
+        worker.request_stop(SOON)
+        assert running.report() == Report(settled=10 + 2 * 5 + 5, released=0, abandoned=0)
+    assert {stand.state(id) for id in jobs["work"]} == {JobState.SUCCEEDED}
+    assert {stand.state(id) for id in jobs["fails"]} == {JobState.DEAD}
+    assert stand.runs == dict.fromkeys(jobs["work"], 1) | dict.fromkeys(jobs["fails"], 2)
+    assert {"leased", "started", "finished", "settled", "call_failed"} <= called
+
+
+def test_log_handlers_that_raise_anything_change_nothing(
+    stand: Stand, error: type[BaseException], logger: logging.Logger
+) -> None:
+    worker = with_handlers(
+        Worker(stand.backend, stand.config(unknown_type_delay=3_600.0), metrics=stand.watch, logger=logger), stand
+    )
+    jobs = twenty_jobs(stand)
+    stand.faults.before("lease", "promote_due", times=2)
+    with Running(worker) as running:
+        stand.until_finished(*jobs["work"], *jobs["fails"])
+        worker.request_stop(SOON)
+        report = running.report()
+    assert (report.released, report.abandoned) == (0, 0)
+    assert {stand.state(id) for id in jobs["work"]} == {JobState.SUCCEEDED}
+    assert {stand.state(id) for id in jobs["fails"]} == {JobState.DEAD}
+    (handler,) = logger.handlers
+    assert isinstance(handler, RaisingHandler)
+    assert handler.called.is_set()
+
+
+def test_a_hook_that_raises_is_told_of_once(stand: Stand, caplog: pytest.LogCaptureFixture) -> None:
+    worker = Worker(stand.backend, stand.config(), metrics=raising_metrics(RuntimeError, set()))
+    worker.handle("work", stand.count_runs)
+    jobs = stand.add_many(10)
+    with worker:
+        stand.until_finished(*(job.id for job in jobs))
+    assert caplog.text.count("The metrics hook started failed") == 1
