@@ -150,6 +150,7 @@ class Supervisor:
             if slot.child is not None and limit and slot.child.is_silent(passed, limit):
                 _log.error("Worker %s says nothing for %g s and is killed", slot.child.worker_id, limit)
                 slot.child.kill()
+                self._reap(slot)
 
     # ---- signals
 
