@@ -9,7 +9,7 @@ from functools import lru_cache
 from redis.crc import key_slot
 from redis.exceptions import AskError, ClusterDownError, MovedError, RedisError, ResponseError, TryAgainError
 
-from scheduler_backends.redis.routing import Command, Connection, Node
+from scheduler_backends.redis.routing import Command, Connection, Line, Node
 
 SLOTS = 16_384
 TRIES = 8
@@ -75,25 +75,25 @@ class Cluster:
     def close(self) -> None:
         """As `Router.close`."""
         for node in tuple(self._nodes.values()):
-            node.forget()
+            node.close()
 
     def _exchange(self, commands: Sequence[Command], owners: dict[int, Address], answers: list[object]) -> None:
         by_node: dict[Address, list[int]] = {}
         for number, address in owners.items():
             by_node.setdefault(address, []).append(number)
-        under_way: list[tuple[Node, Connection, list[int]]] = []
+        under_way: list[tuple[Node, Line, list[int]]] = []
         for address, numbers in by_node.items():  # all is written before anything is read
             node = self._node(address)
             try:
-                connection = node.send([commands[number].words for number in numbers])
+                line = node.send([commands[number].words for number in numbers])
             except (RedisError, OSError) as error:
                 self._slots = []
                 for number in numbers:
                     answers[number] = error
             else:
-                under_way.append((node, connection, numbers))
-        for node, connection, numbers in under_way:
-            received = node.receive(connection, len(numbers))
+                under_way.append((node, line, numbers))
+        for node, line, numbers in under_way:
+            received = node.receive(line, len(numbers))
             for number, answer in zip(numbers, received, strict=True):
                 answers[number] = answer
                 if isinstance(answer, Exception) and not isinstance(answer, ResponseError):

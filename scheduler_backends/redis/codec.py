@@ -11,7 +11,7 @@ partition stand in it: the key and the field say those.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from struct import Struct
@@ -40,8 +40,7 @@ _PRIORITIES = tuple(Priority)
 _NO_HISTORY = (0, 0, ())
 
 # An enum's own look-up of a member is slow; these are met for every job.
-_READY, _SCHEDULED, _LEASED = JobState.READY, JobState.SCHEDULED, JobState.LEASED
-_COUNTS_THE_PRESENT = (JobState.LEASED, JobState.SUCCEEDED)
+_READY, _SCHEDULED, _LEASED, _SUCCEEDED = JobState.READY, JobState.SCHEDULED, JobState.LEASED, JobState.SUCCEEDED
 
 # The fields in their order; checks nothing and knows no defaults.
 _job = maker_of(Job)
@@ -124,26 +123,28 @@ def _due(ms: int) -> datetime:
 
 
 def leases_of(  # noqa: PLR0917 - called for every batch
-    partition: Partition, pairs: Sequence[bytes], histories: Sequence[bytes], worker: str, token: str, expires_us: int
+    partition: Partition,
+    ids: Sequence[bytes],
+    records: Sequence[bytes],
+    histories: Sequence[bytes],
+    worker: str,
+    token: str,
+    expires_us: int,
 ) -> tuple[list[Lease], list[tuple[bytes, str]]]:
     """The leases that lease.lua answered, and ids with reasons of the jobs that cannot be read."""
     expires_at = moment(expires_us)
-    pasts = dict(_pairs(histories))
+    pasts = dict(zip(histories[::2], histories[1::2], strict=True))
     leases: list[Lease] = []
     damaged: list[tuple[bytes, str]] = []
-    for raw, record in _pairs(pairs):
+    for raw, record in zip(ids, records, strict=True):
         try:
-            job = _read(partition, raw, record, pasts.get(raw), _LEASED, None, None, worker, expires_at, None)
+            past = pasts.get(raw) if pasts else None
+            job = _read(partition, raw, record, past, _LEASED, None, None, worker, expires_at, None)
         except Damaged as error:
             damaged.append((raw, str(error)))
         else:
             leases.append(_lease(job, token, expires_at))
     return leases, damaged
-
-
-def _pairs(flat: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    each = iter(flat)
-    return zip(each, each, strict=False)
 
 
 def job_of(partition: Partition, raw_id: bytes, view: Sequence[bytes]) -> Job:
@@ -182,13 +183,10 @@ def _read(  # noqa: PLR0917 - called for every job: keywords would cost a tenth
         extra_end = kind_end + of_extra
         if extra_end > len(record):
             raise Damaged("its record is cut short")
-        policy = key = None
-        metadata: dict[str, str] = {}
-        if of_extra:
-            policy, key, metadata = _extra(record[kind_end:extra_end])
+        policy, key, metadata = _extra(record[kind_end:extra_end]) if of_extra else (None, None, {})
         attempts, crashes, errors = _history(past) if past else _NO_HISTORY
         # The present lease is not counted until it ends, and a completed one never is: see prelude/history.lua.
-        if state is _LEASED or state in _COUNTS_THE_PRESENT:
+        if state is _LEASED or state is _SUCCEEDED:
             attempts += 1
         created_at = moment(created_us)
         return _job(
@@ -240,5 +238,4 @@ def _history(value: bytes) -> tuple[int, int, tuple[ErrorRecord, ...]]:
 
 def known(job: NewJob, partition: Partition, view: Sequence[bytes]) -> Enqueued:
     """The answer for a job whose id is there already: new all the same where it came from this very NewJob."""
-    is_repeat = view[1][22:30] == bytes.fromhex(job.nonce)
-    return _enqueued(job_of(partition, job.id.encode(), view), is_repeat)
+    return _enqueued(job_of(partition, job.id.encode(), view), view[1][22:30] == bytes.fromhex(job.nonce))

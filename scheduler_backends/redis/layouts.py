@@ -29,12 +29,8 @@ class Layout:
     epoch: bytes | None  # as the store writes it, to be compared
     pause: bytes  # its number, ':', 1 or 0
     versions: tuple[tuple[Partition, ...], ...]  # each version's partitions, the active version first
+    partitions: tuple[Partition, ...]  # all there are, by version and number
     read_at: float  # by time.monotonic()
-
-    @property
-    def partitions(self) -> tuple[Partition, ...]:
-        """All there are, by version and number."""
-        return tuple(sorted(chain.from_iterable(self.versions), key=lambda one: (one.version, one.number)))
 
     @property
     def drains(self) -> bool:
@@ -170,15 +166,17 @@ class Layouts:
             )
             for version, size in sorted((sizes or {active: self._config.partitions}).items())
         )
+        groups = [
+            tuple(self._keys.partition(queue, one.version, number) for number in range(one.partitions))
+            for one in versions
+        ]
         return Layout(
             topology=QueueTopology(queue=queue, epoch=int(fields.get(b"epoch", 0)), versions=versions),
             exists=exists,
             epoch=fields.get(b"epoch"),
             pause=fields.get(b"pause", b"0:0"),
-            versions=tuple(
-                tuple(self._keys.partition(queue, one.version, number) for number in range(one.partitions))
-                for one in sorted(versions, key=lambda one: one.version != active)
-            ),
+            versions=tuple(sorted(groups, key=lambda group: group[0].version != active)),
+            partitions=tuple(chain.from_iterable(groups)),
             read_at=time.monotonic(),
         )
 

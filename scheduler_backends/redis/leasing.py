@@ -18,9 +18,10 @@ from scheduler_backends.redis.settling import Settling
 SHARE = 1_000  # jobs of a lease call in one partition; Lua's unpack ends near 8,000 values
 WORTH_A_SCRIPT = 32  # jobs: below that, asking one partition more costs more than its jobs do
 REMEMBERED = 1_000  # tokens
+GLANCES = 8  # partitions looked at beside those that are asked, in turn
 ROUNDS = 4  # of asking on, while partitions have more and more is wanted
 
-_Answer = tuple[int, bytes, int, list[bytes], list[bytes], list[bytes]]  # of lease.lua
+_Answer = tuple[int, bytes, int, list[bytes], list[bytes], list[bytes], list[bytes]]  # of lease.lua
 
 
 class Leasing:
@@ -76,9 +77,8 @@ class _LeaseCall:
         self._held: list[Lease] = []  # from an earlier try of this call
         self._new: list[Lease] = []
         self._given: dict[Partition, int] = {}
-        # Of the last round: those that have more, and those that a glance showed to hold something from an earlier try.
-        self._more: list[Partition] = []
-        self._holding: list[Partition] = []
+        self._more: list[Partition] = []  # to be asked in the next round: they have more, or had when last looked at
+        self._unseen: list[Partition] = []  # to be asked before the answer may be a short one
         self._only_looks = False
 
     def only_look(self) -> None:
@@ -96,58 +96,56 @@ class _LeaseCall:
         return self._new[self._room(self._held) :]
 
     def first_round(self, partitions: Sequence[Partition]) -> list[Call]:
-        """
-        A share for some partitions that had more when last looked at (for all, if none had), a glance at the others.
-
-        A glance tells whether this call is a repeat of which the partition holds something, and whether any job is
-        ready there.
-        """
+        """Shares for some partitions that had more when last looked at (for all, if none had), a glance at others."""
         if self._only_looks:
             return [self._call(partition, 0, again=0) for partition in partitions]
         busy = [partition for partition in partitions if partition in self._busy]
-        shares = self._shares(busy) if busy else self._shares(partitions, worth=1)
-        calls = [self._call(partition, share, again=0) for partition, share in shares.items() if share or not busy]
-        for partition in partitions if busy else ():
-            if not shares.get(partition):
-                calls.append(Call(None, partition, (b"HEXISTS", partition.key("holding"), self._group)))
-                calls.append(Call(None, partition, (b"EXISTS", *map(partition.key, READY))))
-        return calls
+        if not busy:
+            return [self._call(partition, share, again=0) for partition, share in self._shares(partitions, 1).items()]
+        shares = self._shares(busy, WORTH_A_SCRIPT)
+        self._more += [partition for partition in busy if not shares.get(partition)]
+        idle = [partition for partition in partitions if partition not in self._busy]
+        first = int(self._token[-8:], 16) * GLANCES % max(len(idle), 1)
+        idle = idle[first:] + idle[:first]
+        self._unseen += idle[GLANCES:]
+        glances = [Call(None, one, (b"EXISTS", *map(one.key, READY))) for one in idle[:GLANCES]]
+        return [self._call(one, share, again=0) for one, share in shares.items() if share] + glances
 
     def further_round(self) -> list[Call]:
-        """What is still to be asked: who holds something from an earlier try, and who has more while more is wanted."""
-        calls = [self._call(partition, 0, again=0) for partition in self._holding]
-        more = [one for one in self._more if self._given.get(one, 0) < SHARE and one not in self._holding]
-        if more and self._room(self._held, self._new) > 0:
-            calls += [self._call(one, share, again=1) for one, share in self._shares(more).items() if share]
-        return calls
+        """Who is still to be asked while more is wanted."""
+        if self._room(self._held, self._new) == 0:
+            return []
+        more = [one for one in dict.fromkeys(self._more) if self._given.get(one, 0) < SHARE]
+        if more:
+            return [self._call(one, share, again=1) for one, share in self._shares(more, 1).items() if share]
+        return [self._call(one, share, again=0) for one, share in self._shares(self._unseen, 1).items()]
 
     def take(self, answers: Sequence[tuple[Call, object]]) -> bool:
         """Note what the partitions gave; answers whether some of it was damaged, and is set aside now."""
-        self._more, self._holding = [], []
+        asked = {call.partition for call, _ in answers}
+        self._more = [partition for partition in self._more if partition not in asked]
+        self._unseen = [partition for partition in self._unseen if partition not in asked]
         damaged = False
-        if answers:
-            # Jobs that other partitions have given must not be lost to an error of one.
-            for (call, _), answer in zip(answers, what_succeeded([one for _, one in answers]), strict=True):
-                if answer is None:
-                    continue
-                if call.script is LEASE:
-                    damaged = self._take_jobs(call.partition, cast("_Answer", answer)) or damaged
-                elif call.args[0] == b"EXISTS":
-                    self._note_more(call.partition, more=cast("int", answer))
-                elif answer:
-                    self._holding.append(call.partition)
+        # Jobs that other partitions have given must not be lost to an error of one.
+        for (call, _), answer in zip(answers, what_succeeded([one for _, one in answers]), strict=True):
+            if answer is None:
+                continue
+            if call.script is LEASE:
+                damaged = self._take_jobs(call.partition, cast("_Answer", answer)) or damaged
+            else:
+                self._note_more(call.partition, more=cast("int", answer))
         return damaged
 
     def _take_jobs(self, partition: Partition, answer: _Answer) -> bool:
-        more, expires, before, pairs, histories, lost = answer
+        more, expires, before, ids, records, histories, lost = answer
         self._note_more(partition, more=more)
         for raw, reason in zip(lost[::2], lost[1::2], strict=True):
             log.warning("%r: set aside %r, which %s", partition, raw, reason.decode())
         damaged: list[tuple[bytes, str]] = []
-        if pairs:
-            self._given[partition] = self._given.get(partition, 0) + len(pairs) // 2
+        if ids:
+            self._given[partition] = self._given.get(partition, 0) + len(ids)
             leases, damaged = leases_of(
-                partition, pairs, histories, self._worker_id, self._token, int(float(expires)) * 1000
+                partition, ids, records, histories, self._worker_id, self._token, int(float(expires)) * 1000
             )
             if damaged:
                 self._set_aside(partition, damaged)
@@ -166,9 +164,9 @@ class _LeaseCall:
     def _room(self, *taken: Sequence[Lease]) -> int:
         return max(self._limit - sum(map(len, taken)), 0)
 
-    def _shares(self, partitions: Sequence[Partition], *, worth: int = WORTH_A_SCRIPT) -> dict[Partition, int]:
+    def _shares(self, partitions: Sequence[Partition], worth: int) -> dict[Partition, int]:
         """
-        What is wanted, spread evenly over the queues, and in each over as many partitions as are *worth* it.
+        What is wanted, spread evenly over the queues, and in each over so few partitions that each gives *worth* jobs.
 
         Whose turn it is follows from the token, of which each call has the next.
         """
@@ -199,5 +197,7 @@ class _LeaseCall:
 
 def _split(number: int, parts: int, turn: int) -> list[int]:
     """*number* in even parts; those whose turn it is have one more."""
+    if parts == 0:
+        return []
     each, rest = divmod(number, parts)
     return [each + ((place - turn) % parts < rest) for place in range(parts)]

@@ -20,6 +20,7 @@ SLICE_BYTES = 4 * 1024 * 1024  # of payload in one round trip, so that no call h
 
 
 _Addressed = tuple[int, NewJob, bytes]  # its number in the call, the job, its id as the store writes it
+_Known = tuple[_Addressed, Partition, bool]  # whose id is taken, there, by an earlier try of the same NewJob
 
 
 class Producing:
@@ -49,12 +50,13 @@ class Producing:
                     for partition, addressed in by_partition.items()
                     if (left := [one for one in addressed if answers[one[0]] is None])
                 }
-            shut = self._send(by_partition, answers) if by_partition else []
-            if not shut:
+            shut, there = self._send(by_partition, answers) if by_partition else ([], [])
+            gone = self._answer_known(there, answers) if there else []
+            if not shut and not gone:
                 return
             # Never opened, or sealed because this version drains. Look again, and open what is new.
             fresh = True
-            numbers = [number for number, _, _ in shut]
+            numbers = [number for number, _, _ in (*shut, *gone)]
             for queue in {job.queue for _, job, _ in shut}:
                 layout = self._layouts.create(queue)
                 self._layouts.open(layout, {layout.home(job.id) for _, job, _ in shut if job.queue == queue})
@@ -95,8 +97,8 @@ class Producing:
 
     def _send(
         self, by_partition: Mapping[Partition, Sequence[_Addressed]], answers: list[Enqueued | None]
-    ) -> list[_Addressed]:
-        """Store what can be stored; answers the jobs whose partition is shut."""
+    ) -> tuple[list[_Addressed], list[_Known]]:
+        """Store what can be stored; answers the jobs whose partition is shut, and those whose id is taken."""
         calls = []
         now = self._calls.now()
         for partition, addressed in by_partition.items():
@@ -105,18 +107,30 @@ class Producing:
                 args += (raw, when_of(job), body_of(job))
             calls.append(Call(ENQUEUE, partition, tuple(args)))
         shut: list[_Addressed] = []
+        there: list[_Known] = []
         for (partition, addressed), answer in zip(by_partition.items(), self._calls.all(calls), strict=True):
-            now_us, is_open, *there = cast("list[bytes | int | list[bytes]]", answer)
+            now_us, is_open, *taken = cast("list[bytes | int]", answer)
             if not is_open:
                 shut += addressed
                 continue
-            stored_at = int(cast("bytes", now_us))
+            stored_at = int(now_us)
             for number, job, _ in addressed:
                 answers[number] = stored(job, partition, stored_at)
-            for place, view in zip(there[::2], there[1::2], strict=True):
-                number, job, _ = addressed[cast("int", place)]
-                answers[number] = known(job, partition, cast("list[bytes]", view))
-        return shut
+            there += ((addressed[abs(place) - 1], partition, place < 0) for place in cast("list[int]", taken))
+        return shut, there
+
+    def _answer_known(self, there: Sequence[_Known], answers: list[Enqueued | None]) -> list[_Addressed]:
+        """Answer those whose id is taken with the job that has it; those where it has gone meanwhile are answered."""
+        calls = [Call(GET, partition, (raw,)) for (_, _, raw), partition, _ in there]
+        gone: list[_Addressed] = []
+        for (addressed, partition, is_repeat), views in zip(there, self._calls.all(calls), strict=True):
+            number, job, _ = addressed
+            (view,) = cast("list[list[bytes] | None]", views)
+            if view:
+                answers[number] = known(job, partition, view)
+            elif not is_repeat:  # a repeat of what has run since is answered as it was stored
+                gone.append(addressed)
+        return gone
 
 
 def _slices(jobs: Sequence[NewJob]) -> Iterator[list[int]]:

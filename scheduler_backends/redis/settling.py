@@ -89,10 +89,10 @@ class Settling:
         for partition, groups in self._grouped(leases, refused, repeats=script is RENEW).items():
             args: list[Word] = [*head(partition)]
             order: list[Lease] = []
-            for token, of_group in groups.items():
+            for group, of_group in groups:
                 for start in range(0, len(of_group), SLICE):
                     some = of_group[start : start + SLICE]
-                    args += (group_of(token), len(some), *(lease.job.id.encode() for lease in some))
+                    args += (group, len(some), *[lease.job.id.encode() for lease in some])
                     if script is COMPLETE and self._retention.succeeded > 0:
                         args += ((results or {}).get(id(lease), b"") for lease in some)
                     order += some
@@ -115,12 +115,13 @@ class Settling:
         calls: list[Call] = []
         sent: list[list[Lease]] = []
         for partition, groups in self._grouped(leases, refused, repeats=False).items():
-            all_of_it = [lease for of_group in groups.values() for lease in of_group]
+            all_of_it = [(group, lease) for group, of_group in groups for lease in of_group]
             for start in range(0, len(all_of_it), SLICE):
-                some = all_of_it[start : start + SLICE]
+                batch = all_of_it[start : start + SLICE]
+                some = [lease for _, lease in batch]
                 args: list[Word] = [*head(partition)]
-                for lease in some:
-                    args += (lease.job.id.encode(), group_of(lease.token), *rest[id(lease)])
+                for group, lease in batch:
+                    args += (lease.job.id.encode(), group, *rest[id(lease)])
                 calls.append(Call(script, partition, tuple(args)))
                 sent.append(some)
         for some, answer in zip(sent, self._calls.all(calls) if calls else (), strict=True):
@@ -132,17 +133,30 @@ class Settling:
 
     def _grouped(
         self, leases: Iterable[Lease], refused: list[Lease], *, repeats: bool
-    ) -> dict[Partition, dict[str, list[Lease]]]:
-        """The leases by partition and token; one that stands there twice is refused at its second, as a repeat is."""
-        grouped: dict[Partition, dict[str, list[Lease]]] = {}
-        seen: set[tuple[str, str, str]] = set()
+    ) -> dict[Partition, list[tuple[bytes, list[Lease]]]]:
+        """The leases by partition and group; one that stands there twice is refused at its second, as a repeat is."""
+        groups: dict[tuple[str, int, int, str], list[Lease]] = {}
         for lease in leases:
             job = lease.job
-            name = (job.queue, job.id, lease.token)
-            if name in seen and not repeats:
-                refused.append(lease)
-                continue
-            seen.add(name)
-            partition = self._keys.partition(job.queue, job.queue_version, job.partition)
-            grouped.setdefault(partition, {}).setdefault(lease.token, []).append(lease)
+            name = (job.queue, job.queue_version, job.partition, lease.token)
+            try:
+                groups[name].append(lease)
+            except KeyError:
+                groups[name] = [lease]
+        grouped: dict[Partition, list[tuple[bytes, list[Lease]]]] = {}
+        for (queue, version, number, token), held in groups.items():
+            if not repeats and len({lease.job.id for lease in held}) < len(held):
+                held = _without_repeats(held, refused)  # noqa: PLW2901 - what is left of it
+            partition = self._keys.partition(queue, version, number)
+            grouped.setdefault(partition, []).append((group_of(token), held))
         return grouped
+
+
+def _without_repeats(leases: Sequence[Lease], refused: list[Lease]) -> list[Lease]:
+    once: dict[str, Lease] = {}
+    for lease in leases:
+        if lease.job.id in once:
+            refused.append(lease)
+        else:
+            once[lease.job.id] = lease
+    return list(once.values())

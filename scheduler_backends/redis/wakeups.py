@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 from scheduler.errors import BackendClosed
 from scheduler_backends.redis.calls import Calls
 from scheduler_backends.redis.errors import fail
-from scheduler_backends.redis.routing import Connection
+from scheduler_backends.redis.routing import Connection, socket_of
 
 PING_AFTER = 10.0  # seconds without a word from the server; a connection that was cut off silently is found so
 
@@ -78,7 +78,7 @@ class RedisWaiter:
             return True  # there may have been news before
         poller = select.poll()
         poller.register(self._inside, select.POLLIN)
-        poller.register(_socket_of(self._connection), select.POLLIN)
+        poller.register(socket_of(self._connection), select.POLLIN)
         while True:
             # Asked before each sleep: the driver, or TLS, may hold what has come already.
             if self._take_news(self._connection):
@@ -149,11 +149,3 @@ def _bell() -> tuple[socket.socket, socket.socket]:
     inside.setblocking(False)
     outside.setblocking(False)
     return inside, outside
-
-
-def _socket_of(connection: Connection) -> socket.socket:
-    # The driver offers no way to wait for its socket and for something else at once.
-    found = vars(connection).get("_sock")
-    if not isinstance(found, socket.socket):
-        raise OSError("the connection for news is gone")
-    return found

@@ -13,21 +13,26 @@ while at < #ARGV do
     local group, count = ARGV[at], tonumber(ARGV[at + 1])
     local first, last = at + 2, at + 1 + count
     local holders = call('HMGET', leased, unpack(ARGV, first, last))
-    local mine, all = {}, true
+    local mine = ARGV -- those that are held: nearly always all, and then a part of ARGV as it is
     for k = 1, count do
-        if holders[k] == group then
-            mine[#mine + 1] = ARGV[at + 1 + k]
-        else
-            all = false
+        if holders[k] ~= group then
             refused[#refused + 1] = place + k - 1
+            mine = nil
         end
     end
-    if #mine > 0 then
+    if not mine then
+        mine = {}
+        for k = 1, count do
+            if holders[k] == group then mine[#mine + 1] = ARGV[at + 1 + k] end
+        end
+        first, last = 1, #mine
+    end
+    if last >= first then
         if kept then
             local scores, values = {}, {}
             for k = 1, count do
                 if holders[k] == group then
-                    local id, result = ARGV[at + 1 + k], ARGV[last + k]
+                    local id, result = ARGV[at + 1 + k], ARGV[at + 1 + count + k]
                     scores[#scores + 1], scores[#scores + 2] = now, id
                     if result ~= '' then values[#values + 1], values[#values + 2] = id, string.sub(result, 2) end
                 end
@@ -36,12 +41,12 @@ while at < #ARGV do
             if #values > 0 then call('HSET', results, unpack(values)) end
         else
             -- The record goes first: should its key be of a wrong type, the lease still stands.
-            call('HDEL', jobs, unpack(mine))
-            if past then call('HDEL', history, unpack(mine)) end
+            call('HDEL', jobs, unpack(mine, first, last))
+            if past then call('HDEL', history, unpack(mine, first, last)) end
         end
-        let_go(group, call('HDEL', leased, unpack(mine)))
+        let_go(group, call('HDEL', leased, unpack(mine, first, last)))
     end
     place = place + count
-    at = last + 1 + (kept and count or 0)
+    at = at + 2 + count + (kept and count or 0)
 end
 return refused

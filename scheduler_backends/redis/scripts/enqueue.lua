@@ -1,10 +1,11 @@
 #!lua
 -- enqueue: -> scheduled or ready. Refused as a whole when memory is full: no allow-oom flag here.
--- KEYS     meta jobs scheduled waiting ready0 ready1 ready2 ready3 leased expiry holding history dead succeeded cancelled results
+-- KEYS     meta jobs scheduled ready0 ready1 ready2 ready3
 -- ARGV     now, channel, then per job: id, when, body
 --          when: '' now | '@' 8 bytes run_at us, due ms in digits | '+' delay us in digits
--- uses     clock record ready due wake groups view
--- returns  now us, 0 | 1 gate open, then per job already there: its number, its view
+-- uses     clock ready due wake
+-- returns  now us, 0 | 1 gate open, then per job whose id is there already: its number (from 1), below 0 where the stored
+--          job came from the very same NewJob
 local now = clock(ARGV[1])
 local now_ms = math.floor(now / 1000)
 local gate = call('HGET', meta, 'gate')
@@ -23,9 +24,8 @@ local ready, numbers = {}, {}
 local later, first = {}, nil
 for k = 1, count do
     local id, when, body = ids[k], ARGV[k * 3 + 1], ARGV[k * 3 + 2]
-    if stored[k] then
-        answer[#answer + 1] = k - 1
-        answer[#answer + 1] = view(id)
+    if stored[k] then -- the nonce tells a repeat: bytes 23 to 30 of a record, 7 to 14 of a body
+        answer[#answer + 1] = string.sub(stored[k], 23, 30) == string.sub(body, 7, 14) and -k or k
     else
         local due, times = 0, plain
         if when ~= '' then

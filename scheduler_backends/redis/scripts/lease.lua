@@ -3,7 +3,7 @@
 -- KEYS     meta jobs ready0 ready1 ready2 ready3 tombs leased expiry holding history aside
 -- ARGV     now, want, duration ms, group, worker, 1 = the caller knows what is held already: only add to it
 -- uses     clock ready tombs groups aside
--- returns  0 | 1 more is ready, expiry ms, number held before, ids and records in turn (those held before come first),
+-- returns  0 | 1 more is ready, expiry ms, number held before, ids (those held before come first), their records,
 --          ids and histories in turn, ids and reasons set aside in turn
 local want, group = tonumber(ARGV[2]), ARGV[4]
 -- Each key is read before the first write, or written first: one of a wrong type ends the script before it did anything.
@@ -12,18 +12,18 @@ local entombed = head[2] and tonumber(head[2]) > 0
 local held = call('HGET', holding, group)
 local expires = held and call('ZSCORE', expiry, group)
 
-local ids, answer, lost, before, names = {}, {}, {}, 0, {}
+local ids, records, lost, before, names = {}, {}, {}, 0, {}
 if held then -- a repeat: what is still held comes first
     local known = members(held)
     local groups = call('HMGET', leased, unpack(known))
-    local records = ARGV[6] ~= '1' and call('HMGET', jobs, unpack(known)) or {}
+    local stored = ARGV[6] ~= '1' and call('HMGET', jobs, unpack(known)) or {}
     for k, id in ipairs(known) do
         if groups[k] == group then
             names[#names + 1] = id
             if ARGV[6] ~= '1' then want = want - 1 end
-            if records[k] then
+            if stored[k] then
                 before = before + 1
-                ids[before], answer[before * 2 - 1], answer[before * 2] = id, id, records[k]
+                ids[before], records[before] = id, stored[k]
             end
         end
     end
@@ -51,41 +51,49 @@ for level = 0, 3 do
 end
 
 if number > 0 then
-    local records = call('HMGET', jobs, unpack(taken))
+    local stored = call('HMGET', jobs, unpack(taken))
     local holders = call('HMGET', leased, unpack(taken))
-    local writes, count, seen = {}, before, nil
+    local writes, count = {}, 0
     for k = 1, number do
         local id = taken[k]
-        if not records[k] then
-            set_aside(id, 'was ready without a record')
-            lost[#lost + 1], lost[#lost + 2] = id, 'was ready without a record'
+        if stored[k] and not holders[k] then
+            count = count + 1
+            taken[count], stored[count] = id, stored[k]
+            writes[count * 2 - 1], writes[count * 2] = id, group
         elseif holders[k] then
             lost[#lost + 1], lost[#lost + 2] = id, 'was ready while it was leased; the lease stands'
         else
-            count = count + 1
-            local place = (count - before) * 2
-            ids[count], answer[count * 2 - 1], answer[count * 2] = id, id, records[k]
-            writes[place - 1], writes[place] = id, group
+            set_aside(id, 'was ready without a record')
+            lost[#lost + 1], lost[#lost + 2] = id, 'was ready without a record'
         end
     end
-    if count > before then
+    if count > 0 then
         expires = string.format('%.0f', math.floor(clock(ARGV[1]) / 1000) + ARGV[3])
         call('ZADD', expiry, expires, group)
         local added = call('HSET', leased, unpack(writes))
-        if added < count - before then -- an id stood twice among those taken: answer it once
-            seen = {}
-            local kept = before
-            for k = before + 1, count do
-                if not seen[ids[k]] then
-                    seen[ids[k]] = true
+        if added < count then -- an id stood twice among those taken: answer it once
+            local seen, kept = {}, 0
+            for k = 1, count do
+                if not seen[taken[k]] then
+                    seen[taken[k]] = true
                     kept = kept + 1
-                    ids[kept], answer[kept * 2 - 1], answer[kept * 2] = ids[k], answer[k * 2 - 1], answer[k * 2]
+                    taken[kept], stored[kept] = taken[k], stored[k]
                 end
             end
-            for k = count, kept + 1, -1 do ids[k], answer[k * 2 - 1], answer[k * 2] = nil, nil, nil end
+            count = kept
         end
-        if held then added = added + (call('HGET', holding, 'n' .. group) or 0) end
-        for k = before + 1, #ids do names[#names + 1] = ids[k] end
+        for k = number, count + 1, -1 do taken[k], stored[k] = nil, nil end
+        if before > 0 then
+            for k = 1, count do ids[before + k], records[before + k] = taken[k], stored[k] end
+        else
+            ids, records = taken, stored
+        end
+        if held then
+            added = added + (call('HGET', holding, 'n' .. group) or 0)
+            for k = 1, count do names[#names + 1] = taken[k] end
+        else
+            names = taken
+        end
         call('HSET', holding, group, table.concat(names, '\0'), 'n' .. group, added, 'w' .. group, ARGV[5])
     end
 end
@@ -103,4 +111,4 @@ if #ids > 0 and call('EXISTS', history) == 1 then
         if found[k] then histories[#histories + 1], histories[#histories + 2] = ids[k], found[k] end
     end
 end
-return {more, expires or '0', before, answer, histories, lost}
+return {more, expires or '0', before, ids, records, histories, lost}
