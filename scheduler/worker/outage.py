@@ -103,6 +103,9 @@ class Outage:
             self._recover_from = time.monotonic() + self._pause
 
     def recovery_pause(self) -> float:
-        """Seconds until recovery may go on, 0.0 = now."""
+        """Seconds until recovery may go on or is to ask again, 0.0 = now."""
+        now = time.monotonic()
         with self._lock:
-            return max(0.0, self._recover_from - time.monotonic())
+            if self._failing and now - self._last_success > self._heartbeat_interval:
+                return self._pause  # a recovery must not be the call that finds the store well again
+            return max(0.0, self._recover_from - now)
