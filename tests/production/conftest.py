@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from production.embedded import Crew
 from production.place import Place, url_on_postgres, url_on_redis, url_on_sqlite
 
 
@@ -58,3 +59,17 @@ def file_place(tmp_path: Path) -> Iterator[Place]:
     place = Place(url_on_sqlite(tmp_path / "jobs.db"), tmp_path)
     yield place
     place.close()
+
+
+@pytest.fixture
+def new_crew() -> Iterator[Callable[..., Crew]]:
+    """Makes workers of this process on a URL, with changes of their configuration, and ends them."""
+    crews: list[Crew] = []
+
+    def make(url: str, **changes: object) -> Crew:
+        crews.append(Crew(url, **changes))
+        return crews[-1]
+
+    yield make
+    for crew in crews:
+        crew.close()

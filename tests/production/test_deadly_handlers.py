@@ -51,7 +51,7 @@ def test_burst_is_not_over_because_a_handler_left_with_the_exit_status_of_succes
     assert file_place.job(leaving).state in {
         "leased",
         "dead",
-    }  # comes back at the next run, or its lease is over already
+    }  # it comes back at the next run
 
 
 def test_a_process_whose_interpreter_is_kept_by_one_thread_is_replaced(file_place):
