@@ -92,9 +92,6 @@ class Leasing:
             )
             self._store.notifier.ring(rung or ())
             ready, dead, left = ready + revived, dead + buried, left - size
-            if revived + buried < size:
-                return Recovery(
-                    ready=ready, dead=dead, next_expiry=None if next_expiry is None else next_expiry / 1_000_000
-                )
-            if left == 0:
-                return Recovery(ready=ready, dead=dead, next_expiry=0.0)  # there may be more
+            if revived + buried < size or left == 0:
+                seconds = None if next_expiry is None else max(0.0, next_expiry / 1_000_000)
+                return Recovery(ready=ready, dead=dead, next_expiry=seconds)

@@ -8,9 +8,9 @@ from scheduler_backends.sql.states import FINISHED, LEASED, RETRY_WAIT, WAITING
 
 # {s} = the schema and a dot, or nothing; {p} = the prefix of the tables' names.
 # Collation "C" compares ids as bytes: faster, and the same after an upgrade of the operating system's locales.
-# Every job is updated at least once, by its lease, so pages are left half empty for the new versions. At a fill factor of
-# 85, a lease-and-delete cycle took 869 bytes of log instead of 618, and 35 to 77 % of the renewals were heap-only updates
-# instead of 97 to 100 %. That no index holds lease_until makes those possible at all.
+# Every job is updated at least once, by its lease, so pages are left half empty for the new versions. At a fill factor
+# of 85, a lease-and-delete cycle took 869 bytes of log instead of 618, and 35 to 77 % of the renewals were heap-only
+# updates instead of 97 to 100 %. That no index holds lease_until makes those possible at all.
 # Dead rows are many: vacuum comes by their number, not by a share of the table.
 _FIRST: Final = (
     """

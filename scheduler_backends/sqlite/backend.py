@@ -175,7 +175,7 @@ class SqliteBackend(Backend):
 
     def migrate(self) -> int:
         """Bring the tables up to date, and answer how many steps that took: 0 = they were. Harmless at any time."""
-        with self._file.writing() as connection:
+        with self._file.writing(prepared=False) as connection:
             return schema.migrate(connection.execute, self._prefix)
 
     def schema_version(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from scheduler.errors import ConfigError
 from scheduler.leases import MoveAnswer
@@ -14,7 +14,7 @@ from scheduler_backends.sql.rows import later
 from scheduler_backends.sql.states import CODES, derived
 from scheduler_backends.sqlite.store import Store
 
-_Apply = Callable[[sqlite3.Connection, int, int], object]  # connection, rowid, now
+_Apply = Callable[[sqlite3.Connection, Mapping[str, int]], object]  # the mapping: rowid and now
 
 
 class Curating:
@@ -27,13 +27,13 @@ class Curating:
         """See `Backend.cancel`."""
         statements = self._store.statements
         if self._store.retention.seconds(JobState.CANCELLED) > 0.0:
-            return self._move("cancel", queue, ids, lambda c, row, now: c.execute(statements.cancel, (now, row)))
-        return self._move("cancel", queue, ids, lambda c, row, _: c.execute(statements.delete_row, (row,)))
+            return self._move("cancel", queue, ids, lambda c, row: c.execute(statements.cancel, row))
+        return self._move("cancel", queue, ids, lambda c, row: c.execute(statements.delete_row, row))
 
     def requeue(self, queue: str, ids: Sequence[str]) -> Sequence[MoveAnswer]:
         """See `Backend.requeue`."""
         statements = self._store.statements
-        answers = self._move("requeue", queue, ids, lambda c, row, now: c.execute(statements.requeue, (now, row)))
+        answers = self._move("requeue", queue, ids, lambda c, row: c.execute(statements.requeue, row))
         if any(answer.moved for answer in answers):
             self._store.bells.ring({queue})
         return answers
@@ -48,7 +48,8 @@ class Curating:
         gone = 0
         for part in slices(range(limit)):
             with self._store.file.writing() as connection:
-                more = connection.execute(statement, (queue, self._store.now(), len(part))).rowcount
+                asked = {"queue": queue, "now": self._store.now(), "limit": len(part)}
+                more = connection.execute(statement, asked).rowcount
             gone += more
             if more < len(part):
                 break
@@ -85,7 +86,7 @@ class Curating:
 
     def _set_paused(self, queue: str, *, paused: bool) -> None:
         with self._store.file.writing() as connection:
-            connection.execute(self._store.statements.pause, (queue, paused))
+            connection.execute(self._store.statements.pause, {"queue": queue, "paused": paused})
 
     def _move(self, move: str, queue: str, ids: Sequence[str], apply: _Apply) -> list[MoveAnswer]:
         check_queue(queue)
@@ -105,6 +106,6 @@ class Curating:
                     state = derived(code, is_due=due_at <= now)
                     moves = state in MOVES[move].sources
                     if moves:
-                        apply(connection, rowid, now)
+                        apply(connection, {"rowid": rowid, "now": now})
                     answers.append(MoveAnswer(id=id, moved=moves, state=target if moves else state))
         return answers

@@ -74,8 +74,7 @@ class Ringer:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.setblocking(False)
+        self._socket: socket.socket | None = None  # made when there is somebody to ring
 
     def ring(self, queues: Collection[str], but: Collection[str]) -> None:
         """There is news of *queues*. *but*: names of bells that were told otherwise."""
@@ -87,18 +86,22 @@ class Ringer:
 
     def close(self) -> None:
         """Let go of the socket."""
-        self._socket.close()
+        if self._socket is not None:
+            self._socket.close()
 
     def _send(self, said: object, but: Collection[str]) -> None:
         try:
             names = os.listdir(self._folder)  # noqa: PTH208 - a third of iterdir's time, and one call per commit
         except OSError:  # nobody has ever waited
             return
-        datagram = b""
-        for name in names:
-            if name in but:
-                continue
-            datagram = datagram or json.dumps(said).encode()
+        others = [name for name in names if name not in but]
+        if not others:
+            return
+        datagram = json.dumps(said).encode()
+        if self._socket is None:
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            self._socket.setblocking(False)
+        for name in others:
             path = f"{self._folder}/{name}"
             try:
                 self._socket.sendto(datagram, path)

@@ -7,6 +7,7 @@ Readers see the last commit and wait for nobody (write-ahead log).
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import threading
@@ -17,7 +18,6 @@ from typing import Final, Literal
 
 from scheduler.errors import BackendClosed, BackendError, BackendUnavailable, NotSupported
 from scheduler_backends.sql.connections import Execute
-from scheduler_backends.sqlite.binding import NumberingConnection
 from scheduler_backends.sqlite.errors import translated
 from scheduler_backends.sqlite.gate import Gate
 
@@ -67,29 +67,33 @@ class File:
         self._gate: Gate | None = None
 
     @contextmanager
-    def writing(self, *, single: bool = False) -> Iterator[sqlite3.Connection]:
+    def writing(self, *, single: bool = False, prepared: bool = True) -> Iterator[sqlite3.Connection]:
         """
         One write transaction: committed at the end of the block, rolled back when it raises.
 
-        single: the block runs one statement, which is a transaction by itself. Raises `BackendUnavailable` when another
-        process, or another thread of this one, is writing for longer than the timeout.
+        single: the block runs one statement, which is a transaction by itself. prepared: False = nobody has seen to the
+        schema yet. Raises `BackendUnavailable` when another process, or another thread of this one, is writing for
+        longer than the timeout.
         """
         if not self._write_lock.acquire(timeout=self._timeout):
             raise self._busy("another thread of this process")
         try:
             gate = self._enter()
             try:
-                connection = self._writer or self._open_writer()
-                if not single:
-                    connection.execute("BEGIN IMMEDIATE")
-                yield connection
-                if not single:
-                    connection.execute("COMMIT")
-            except BaseException:
-                writer = self._writer
-                if writer is not None and writer.in_transaction:  # a full disk, say, rolls back by itself
-                    writer.execute("ROLLBACK")
-                raise
+                connection = self._writer or self._open_writer(prepared=prepared)
+                try:
+                    if not single:
+                        connection.execute("BEGIN IMMEDIATE")
+                    yield connection
+                    if not single:
+                        connection.execute("COMMIT")
+                except BaseException:
+                    if connection.in_transaction:  # a full disk, say, rolls back by itself
+                        connection.execute("ROLLBACK")
+                    raise
+                finally:
+                    if connection is not self._writer:
+                        connection.close()
             finally:
                 gate.leave()
         except sqlite3.Error as error:
@@ -101,7 +105,7 @@ class File:
     def reading(self) -> Iterator[sqlite3.Connection]:
         """The reading connection. Each statement sees the last commit."""
         if self._writer is None:  # the first to open the file sees to its schema
-            with self.writing():
+            with self.writing(single=True):
                 pass
         if not self._read_lock.acquire(timeout=self._timeout):
             raise self._busy("another thread of this process")
@@ -122,7 +126,6 @@ class File:
             timeout=self._timeout,
             isolation_level=None,
             check_same_thread=False,
-            factory=NumberingConnection,
             cached_statements=256,
         )
         try:
@@ -175,13 +178,17 @@ class File:
             try:
                 self._gate = Gate(f"{self.path}-lock")
             except OSError as error:
-                raise BackendError(f"{self.path}-lock cannot be opened: {error.strerror}") from error
+                stays = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+                kind = BackendError if stays else BackendUnavailable
+                raise kind(f"{self.path}-lock cannot be opened: {error.strerror}") from error
         if not self._gate.enter(self._timeout):
             raise self._busy("another process")
         return self._gate
 
-    def _open_writer(self) -> sqlite3.Connection:
+    def _open_writer(self, *, prepared: bool) -> sqlite3.Connection:
         connection = self.connect()
+        if not prepared:  # it is not kept: who writes next looks at the schema
+            return connection
         try:
             if not self._is_prepared(connection.execute):
                 connection.execute("BEGIN IMMEDIATE")

@@ -35,7 +35,8 @@ class Leasing:
         check_limit(limit)
         with self._store.file.reading() as connection:
             now = self._store.now()
-            (due,) = connection.execute(self._store.statements.next_due, (json.dumps(names), now)).fetchone()
+            asked = {"queues": json.dumps(names), "now": now}
+            (due,) = connection.execute(self._store.statements.next_due, asked).fetchone()
         return Promotion(moved=0, next_due=None if due is None else (due - now) / 1_000_000)
 
     def lease(
@@ -48,16 +49,16 @@ class Leasing:
         check_duration(duration)
         check_limit(limit)
         statements, file = self._store.statements, self._store.file
-        named = json.dumps(names)
         with file.reading() as connection:
-            (anything,) = connection.execute(statements.probe, (named, self._store.now(), token)).fetchone()
+            asked = {"queues": json.dumps(names), "now": self._store.now(), "token": token}
+            (anything,) = connection.execute(statements.probe, asked).fetchone()
         if not anything:  # so an idle worker takes no write lock
             return []
         with file.writing() as connection:
-            now = self._store.now()
-            rows = [Row._make(row) for row in connection.execute(statements.held, (named, now, token))]
+            asked["now"] = now = self._store.now()
+            rows = [Row._make(row) for row in connection.execute(statements.held, asked)]
             cells: dict[str, list[int]] = {}
-            for queue, priority in sorted(connection.execute(statements.cells, (named, now))):
+            for queue, priority in sorted(connection.execute(statements.cells, asked)):
                 cells.setdefault(queue, []).append(priority)
             first = next(self._turn) % len(names)
             turns = [queue for queue in names[first:] + names[:first] if queue in cells]
@@ -109,7 +110,7 @@ class Leasing:
         return rows
 
     def _next_expiry(self, connection: sqlite3.Connection, names: Sequence[str]) -> float | None:
-        (until,) = connection.execute(self._store.statements.next_expiry, (json.dumps(names),)).fetchone()
+        (until,) = connection.execute(self._store.statements.next_expiry, {"queues": json.dumps(names)}).fetchone()
         return None if until is None else max(0.0, (until - self._store.now()) / 1_000_000)
 
     def _recover(self, names: Sequence[str], limit: int) -> tuple[int, int, set[str]]:
@@ -121,16 +122,17 @@ class Leasing:
             for queue in names:
                 expired = connection.execute(statements.expired, (queue, now, limit - ready - dead)).fetchall()
                 for rowid, is_used_up in expired:
+                    revived = {"error": _EXPIRED, "now": now, "rowid": rowid}
                     if not is_used_up:
-                        connection.execute(statements.revive, (_EXPIRED, now, SCHEDULED, None, rowid))
+                        connection.execute(statements.revive, {**revived, "state": SCHEDULED, "finished_at": None})
                         rung.add(queue)
                         ready += 1
                         continue
                     dead += 1
                     if buries:
-                        connection.execute(statements.revive, (_EXPIRED, now, DEAD, now, rowid))
+                        connection.execute(statements.revive, {**revived, "state": DEAD, "finished_at": now})
                     else:
-                        connection.execute(statements.delete_row, (rowid,))
+                        connection.execute(statements.delete_row, {"rowid": rowid})
         return ready, dead, rung
 
 

@@ -48,7 +48,8 @@ class Reads:
             while True:
                 # One more than asked for tells whether there is a next page.
                 wanted = limit - len(jobs) + 1
-                rows = connection.execute(statement, (queue, now, *position, wanted)).fetchall()
+                place = dict(zip(("priority", "key", "id"), position, strict=True))
+                rows = connection.execute(statement, {"queue": queue, "now": now, "limit": wanted, **place}).fetchall()
                 for *columns, key in rows[: wanted - 1]:
                     row = Row._make(columns)
                     jobs.append(job_of(row, now))
@@ -74,6 +75,6 @@ class Reads:
         found = {}
         for state, statement in self._store.statements.counts.items():
             cap = 2 * CAP if state is JobState.SCHEDULED else CAP
-            (found[state],) = connection.execute(statement, (queue, now, cap)).fetchone()
-        (oldest,) = connection.execute(self._store.statements.oldest_ready, (queue, now)).fetchone()
+            (found[state],) = connection.execute(statement, {"queue": queue, "now": now, "cap": cap}).fetchone()
+        (oldest,) = connection.execute(self._store.statements.oldest_ready, {"queue": queue, "now": now}).fetchone()
         return queue_stats(queue, paused=paused, found=found, oldest=None if oldest is None else now - oldest)

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from scheduler.leases import Completion, Failure, Lease
 from scheduler.states import JobState
 from scheduler_backends.sql.arguments import slices
+from scheduler_backends.sql.connections import Parameters
 from scheduler_backends.sql.rows import WAKE_HORIZON, error_document, later
 from scheduler_backends.sql.states import DEAD, RETRY_WAIT
 from scheduler_backends.sqlite.store import Store
 
 
-def settle(
-    store: Store, statement: str, leases: Sequence[Lease], parameters: Sequence[Sequence[object]]
-) -> list[Lease]:
+def settle(store: Store, statement: str, leases: Sequence[Lease], parameters: Sequence[Parameters]) -> list[Lease]:
     """Run *statement* once for each lease, and answer the leases for which it changed nothing: the refused."""
     refused: list[Lease] = []
     for part, rows in zip(slices(leases), slices(parameters), strict=True):
@@ -58,15 +57,7 @@ class Settling:
             self._store.statements.fail,
             [failure.lease for failure in failures],
             [
-                (
-                    error_document(failure.error),
-                    now,
-                    RETRY_WAIT,
-                    due_at,
-                    None,
-                    not failure.counted,
-                    *_held(failure.lease),
-                )
+                _failed(failure, now, state=RETRY_WAIT, due_at=due_at)
                 for failure, due_at in zip(failures, due, strict=True)
             ],
         )
@@ -86,10 +77,7 @@ class Settling:
             self._store,
             self._store.statements.fail,
             leases,
-            [
-                (error_document(failure.error), now, DEAD, None, now, not failure.counted, *_held(failure.lease))
-                for failure in failures
-            ],
+            [_failed(failure, now, state=DEAD, finished_at=now) for failure in failures],
         )
 
     def release(self, leases: Sequence[Lease]) -> Sequence[Lease]:
@@ -101,3 +89,20 @@ class Settling:
 
 def _held(lease: Lease) -> tuple[str, str, str]:
     return lease.job.queue, lease.job.id, lease.token
+
+
+def _failed(
+    failure: Failure, now: int, *, state: int, due_at: int | None = None, finished_at: int | None = None
+) -> dict[str, object]:
+    queue, id, token = _held(failure.lease)
+    return {
+        "error": error_document(failure.error),
+        "now": now,
+        "state": state,
+        "due_at": due_at,
+        "finished_at": finished_at,
+        "returned": not failure.counted,
+        "queue": queue,
+        "id": id,
+        "token": token,
+    }

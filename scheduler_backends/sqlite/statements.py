@@ -1,8 +1,7 @@
 """
 Every statement that the store runs, one for each move.
 
-Text, prepared and kept by the standard library's sqlite3 (see docs/decisions). `:n` is the nth of the values that a
-statement is run with (see `binding`).
+Text, prepared and kept by the standard library's sqlite3 (see docs/decisions).
 """
 
 from __future__ import annotations
@@ -25,24 +24,24 @@ _FREE: Final = "lease_token = NULL, lease_owner = NULL, lease_until = NULL"
 _HELD: Final = "WHERE queue = ? AND id = ? AND lease_token = ?"
 
 # Appends the error document that is bound here, NULL = none, with the attempt's number and the moment.
-_ERRORS: Final = f"""errors = CASE WHEN :1 IS NULL THEN errors ELSE json_insert(
+_ERRORS: Final = f"""errors = CASE WHEN :error IS NULL THEN errors ELSE json_insert(
         CASE WHEN errors IS NULL THEN '[]'
              WHEN json_array_length(errors) >= {MAX_ERRORS} THEN json_remove(errors, '$[0]') ELSE errors END,
-        '$[#]', json_set(:1, '$.attempt', attempts, '$.at', :2)) END"""
+        '$[#]', json_set(:error, '$.attempt', attempts, '$.at', :now)) END"""
 
 
-_WAITING_LATER: Final = f"queue = :1 AND priority IN (0, 1, 2, 3) AND state IN {WAITING} AND due_at > :2"
+_WAITING_LATER: Final = f"queue = :queue AND priority IN (0, 1, 2, 3) AND state IN {WAITING} AND due_at > :now"
 _STANDING: Final[Mapping[JobState, str]] = {
     JobState.SCHEDULED: f"{_WAITING_LATER} AND state = {SCHEDULED}",
-    JobState.READY: f"queue = :1 AND priority IN (0, 1, 2, 3) AND state IN {WAITING} AND due_at <= :2",
-    JobState.RETRY_WAIT: f"queue = :1 AND state = {RETRY_WAIT} AND due_at > :2",
-    JobState.LEASED: f"queue = :1 AND state = {LEASED}",
+    JobState.READY: f"queue = :queue AND priority IN (0, 1, 2, 3) AND state IN {WAITING} AND due_at <= :now",
+    JobState.RETRY_WAIT: f"queue = :queue AND state = {RETRY_WAIT} AND due_at > :now",
+    JobState.LEASED: f"queue = :queue AND state = {LEASED}",
     **{
-        state: f"queue = :1 AND state = {CODES[state]} AND state IN {FINISHED}"
+        state: f"queue = :queue AND state = {CODES[state]} AND state IN {FINISHED}"
         for state in (JobState.SUCCEEDED, JobState.CANCELLED, JobState.DEAD)
     },
 }
-# Which rows stand in a state: 1 = the queue, 2 = now. Each repeats the predicate of the index that finds them.
+# Which rows stand in a state. Each repeats the predicate of the index that finds them.
 
 # By what a list walks, besides the id.
 _KEYS: Final[Mapping[JobState, str]] = {
@@ -90,11 +89,12 @@ class Statements:
 def statements(prefix: str) -> Statements:
     """The statements for tables whose names begin with *prefix*, which is checked."""
     job, queue = f"{prefix}job", f"{prefix}queue"
-    ready = f"j.queue = q.value AND j.priority = p.column1 AND j.state IN {WAITING} AND j.due_at <= :2"
-    cells = f"""FROM json_each(:1) AS q, {_PRIORITIES} AS p
+    ready = f"j.queue = q.value AND j.priority = p.column1 AND j.state IN {WAITING} AND j.due_at <= :now"
+    cells = f"""FROM json_each(:queues) AS q, {_PRIORITIES} AS p
 WHERE EXISTS (SELECT 1 FROM {job} AS j WHERE {ready})
   AND NOT EXISTS (SELECT 1 FROM {queue} WHERE name = q.value AND paused)"""
-    held = f"FROM json_each(:1) AS q, {job} AS j WHERE j.state = {LEASED} AND j.queue = q.value AND j.lease_token = :3"
+    held = f"""FROM json_each(:queues) AS q, {job} AS j
+WHERE j.state = {LEASED} AND j.queue = q.value AND j.lease_token = :token"""
     return Statements(
         insert=f"""INSERT INTO {job} ({", ".join(Insertion._fields)}, state)
 VALUES ({", ".join("?" for _ in Insertion._fields)}, {SCHEDULED}) ON CONFLICT DO NOTHING""",
@@ -112,50 +112,47 @@ RETURNING {_COLUMNS}""",
         # retention 0: the job has reached its end and goes at once
         finish=f"DELETE FROM {job} {_HELD}",
         complete=f"UPDATE {job} SET state = {SUCCEEDED}, finished_at = ?, result = ?, {_FREE} {_HELD}",
-        # 1 error, 2 now, 3 state, 4 due_at, 5 finished_at, 6 attempts given back, 7 queue, 8 id, 9 token
-        fail=f"""UPDATE {job} SET {_ERRORS}, state = :3, due_at = coalesce(:4, due_at), finished_at = :5,
-    attempts = max(attempts - :6, 0), {_FREE} WHERE queue = :7 AND id = :8 AND lease_token = :9""",
+        fail=f"""UPDATE {job} SET {_ERRORS}, state = :state, due_at = coalesce(:due_at, due_at),
+    finished_at = :finished_at, attempts = max(attempts - :returned, 0), {_FREE} WHERE queue = :queue AND id = :id AND lease_token = :token""",
         release=f"""UPDATE {job} SET state = {SCHEDULED}, attempts = max(attempts - 1, 0), {_FREE} {_HELD}""",
         expired=f"""SELECT rowid, attempts > max_retries FROM {job}
 WHERE state = {LEASED} AND queue = ? AND lease_until <= ? LIMIT ?""",
-        # 1 error, 2 now, 3 state, 4 finished_at, 5 rowid
-        revive=f"""UPDATE {job} SET {_ERRORS}, state = :3, due_at = :2, finished_at = :4, crashes = crashes + 1, {_FREE}
-WHERE rowid = :5""",
+        revive=f"""UPDATE {job} SET {_ERRORS}, state = :state, due_at = :now, finished_at = :finished_at,
+    crashes = crashes + 1, {_FREE} WHERE rowid = :rowid""",
         next_due=f"""SELECT min((SELECT j.due_at FROM {job} AS j
-    WHERE j.queue = q.value AND j.priority = p.column1 AND j.state IN {WAITING} AND j.due_at > :2
-    ORDER BY j.due_at LIMIT 1)) FROM json_each(:1) AS q, {_PRIORITIES} AS p""",
-        next_expiry=f"""SELECT min(j.lease_until) FROM json_each(:1) AS q, {job} AS j
+    WHERE j.queue = q.value AND j.priority = p.column1 AND j.state IN {WAITING} AND j.due_at > :now
+    ORDER BY j.due_at LIMIT 1)) FROM json_each(:queues) AS q, {_PRIORITIES} AS p""",
+        next_expiry=f"""SELECT min(j.lease_until) FROM json_each(:queues) AS q, {job} AS j
 WHERE j.state = {LEASED} AND j.queue = q.value""",
         stands=f"SELECT rowid, state, due_at FROM {job} WHERE queue = ? AND id = ?",
-        cancel=f"UPDATE {job} SET state = {CANCELLED}, finished_at = :1 WHERE rowid = :2",
-        requeue=f"""UPDATE {job} SET state = {SCHEDULED}, due_at = :1, finished_at = NULL, attempts = 0, crashes = 0
-WHERE rowid = :2""",
-        delete_row=f"DELETE FROM {job} WHERE rowid = ?",
+        cancel=f"UPDATE {job} SET state = {CANCELLED}, finished_at = :now WHERE rowid = :rowid",
+        requeue=f"""UPDATE {job} SET state = {SCHEDULED}, due_at = :now, finished_at = NULL, attempts = 0, crashes = 0
+WHERE rowid = :rowid""",
+        delete_row=f"DELETE FROM {job} WHERE rowid = :rowid",
         know_queue=f"INSERT INTO {queue} (name) VALUES (?) ON CONFLICT DO NOTHING",
-        pause=f"""INSERT INTO {queue} (name, paused) VALUES (:1, :2) ON CONFLICT (name) DO UPDATE SET paused = :2""",
+        pause=f"""INSERT INTO {queue} (name, paused) VALUES (:queue, :paused)
+ON CONFLICT (name) DO UPDATE SET paused = :paused""",
         trim=f"""DELETE FROM {job} WHERE rowid IN (SELECT rowid FROM {job}
 WHERE queue = ? AND state = ? AND state IN {FINISHED} AND finished_at <= ? ORDER BY finished_at LIMIT ?)""",
         outlived=f"""SELECT EXISTS (SELECT 1 FROM {job}
 WHERE queue = ? AND state = ? AND state IN {FINISHED} AND finished_at <= ?)""",
-        # 1 queue, 2 now, 3 limit
         purge={
-            state: f"DELETE FROM {job} WHERE rowid IN (SELECT rowid FROM {job} WHERE {standing} LIMIT :3)"
+            state: f"DELETE FROM {job} WHERE rowid IN (SELECT rowid FROM {job} WHERE {standing} LIMIT :limit)"
             for state, standing in _STANDING.items()
         },
-        # 1 queue, 2 now, 3 priority, 4 key, 5 id, 6 limit
         walk={
             state: f"""SELECT {_COLUMNS}, {_KEYS[state]} FROM {job}
-WHERE {_STANDING[state]} {"AND priority = :3" if goes_by_priority(state) else ""} AND ({_KEYS[state]}, id) > (:4, :5)
-ORDER BY {_KEYS[state]}, id LIMIT :6"""
+WHERE {_STANDING[state]} {"AND priority = :priority" if goes_by_priority(state) else ""}
+  AND ({_KEYS[state]}, id) > (:key, :id) ORDER BY {_KEYS[state]}, id LIMIT :limit"""
             for state in JobState
         },
-        # 1 queue, 2 now, 3 cap. SCHEDULED counts the retries that wait as well: no index tells them apart.
+        # SCHEDULED counts the retries that wait as well: no index tells them apart.
         counts={
-            state: f"SELECT count(*) FROM (SELECT 1 FROM {job} WHERE {standing} LIMIT :3)"
+            state: f"SELECT count(*) FROM (SELECT 1 FROM {job} WHERE {standing} LIMIT :cap)"
             for state, standing in {**_STANDING, JobState.SCHEDULED: _WAITING_LATER}.items()
         },
         oldest_ready=f"""SELECT min((SELECT j.due_at FROM {job} AS j
-    WHERE j.queue = :1 AND j.priority = p.column1 AND j.state IN {WAITING} AND j.due_at <= :2
+    WHERE j.queue = :queue AND j.priority = p.column1 AND j.state IN {WAITING} AND j.due_at <= :now
     ORDER BY j.due_at LIMIT 1)) FROM {_PRIORITIES} AS p""",
         paused=f"SELECT name FROM {queue} WHERE paused",
         known_queues=f"""WITH RECURSIVE used (name) AS (

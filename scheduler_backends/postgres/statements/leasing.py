@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from sqlalchemy import BigInteger, Integer, Text, case, delete, func, literal_column, select, true, update
+from sqlalchemy import BigInteger, Integer, Text, case, delete, exists, func, literal_column, select, true, update
 from sqlalchemy.sql.selectable import CTE
 
 from scheduler_backends.postgres.statements.parts import (
@@ -161,7 +161,8 @@ class LeasingStatements:
             errors=with_error(job, given("error", Text())),
         )
         revived = update(job).where(is_it).values(**changes).returning(job.c.queue, job.c.state)
-        next_expiry = select(func.min(job.c.lease_until)).where(*leased, job.c.lease_until > NOW).scalar_subquery()
+        # Of the others, and so in the past where there are more than the limit.
+        left = select(func.min(job.c.lease_until)).where(*leased, ~exists().where(is_it)).scalar_subquery()
         if keeps_dead:
             moved = revived.cte("moved")
         else:
@@ -173,5 +174,5 @@ class LeasingStatements:
             func.count().filter(moved.c.state == literal(SCHEDULED)),
             func.count().filter(moved.c.state == literal(DEAD)),
             func.array_agg(moved.c.queue.distinct()).filter(moved.c.state == literal(SCHEDULED)),
-            next_expiry - NOW,
+            left - NOW,
         )
