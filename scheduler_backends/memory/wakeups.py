@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 
 from scheduler.errors import BackendClosed
 from scheduler.limits import check_number
-
-_NEWS, _END = True, False  # what a bell may hold
 
 
 class MemoryWaiter:
     """
     Waits on a bell of its own, never on the backend's lock.
 
-    The bell is a SimpleQueue, whose put is safe in a signal handler; a Condition's notify is not. The
-    flags keep it short: what is in it already need not be put again.
+    The bell is a SimpleQueue, whose put is safe in a signal handler; a Condition's notify is not. Whatever is in it
+    ends a wait, and `_news`, set first, says whether there was a reason.
     """
 
     def __init__(self, bells: Bells, queues: Sequence[str]) -> None:
         self.queues = tuple(queues)
         self._bells = bells
-        self._bell: SimpleQueue[bool] = SimpleQueue()
-        self._rung = self._interrupted = self._closed = False
+        self._bell: SimpleQueue[None] = SimpleQueue()
+        self._news = self._closed = False
 
     def wait(self, timeout: float) -> bool:
         """
@@ -37,28 +36,26 @@ class MemoryWaiter:
             raise BackendClosed("the backend was closed")
         if self._closed:
             return False
-        news = False
-        try:
-            news = self._bell.get(timeout=seconds)
-            # Cleared before the rest is taken: who finds a flag still set knows that this wait is about to return.
-            self._rung = self._interrupted = False
+        with suppress(Empty):
+            if not self._news:
+                self._bell.get(timeout=seconds)
             while True:
-                news = self._bell.get_nowait() or news
-        except Empty:
-            pass
-        return news
+                self._bell.get_nowait()
+        # Never cleared where it was not seen: news may come between these lines, and is then for the next wait.
+        if self._news:
+            self._news = False
+            return True
+        return False
 
     def ring(self) -> None:
         """There is news."""
-        if not self._rung:
-            self._rung = True
-            self._bell.put(_NEWS)
+        self._news = True
+        self.interrupt()
 
     def interrupt(self) -> None:
         """End the present or next wait. From any thread or signal handler."""
-        if not self._interrupted:
-            self._interrupted = True
-            self._bell.put(_END)
+        if self._bell.empty():  # else it rings already
+            self._bell.put(None)
 
     def close(self) -> None:
         """End the present wait and all later ones."""
@@ -69,7 +66,6 @@ class MemoryWaiter:
     def after_fork(self) -> None:
         """A bell for the child; the parent's may be in the hands of a thread that does not exist here."""
         self._bell = SimpleQueue()
-        self._rung = self._interrupted = False
 
 
 class Bells:
