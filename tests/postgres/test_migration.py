@@ -111,10 +111,10 @@ def test_a_role_that_may_only_use_the_tables_can_work(new_backend, postgres_url,
     owner.migrate()
     role = f"worker_of_{schema}"
     with psycopg.connect(postgres_url, autocommit=True) as direct:
-        direct.execute(f"CREATE ROLE {role} LOGIN")
+        direct.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{role}'")
         direct.execute(f"GRANT USAGE ON SCHEMA {schema} TO {role}")
         direct.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}")
-        url = sa.make_url(postgres_url).set(username=role).render_as_string(hide_password=False)
+        url = sa.make_url(postgres_url).set(username=role, password=role).render_as_string(hide_password=False)
         backend = new_backend(url, migrate=False)
         try:
             (answer,) = backend.enqueue([NewJob(type="mail")])
