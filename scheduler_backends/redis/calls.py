@@ -11,7 +11,7 @@ from redis.exceptions import NoScriptError
 from scheduler.clock import Clock
 from scheduler.errors import BackendClosed, BackendError
 from scheduler_backends.redis.codec import micros
-from scheduler_backends.redis.errors import log, translated
+from scheduler_backends.redis.errors import is_news, log, translated
 from scheduler_backends.redis.keys import Partition
 from scheduler_backends.redis.routing import Command, Connection, Router, Word
 from scheduler_backends.redis.scripts import Script
@@ -124,5 +124,6 @@ def what_succeeded(answers: Sequence[object]) -> list[object]:
     if errors and len(errors) == len(answers):
         raise errors[0]
     for error in errors:
-        log.warning("a partition could not be served: %s", error)
+        if is_news(str(error)):
+            log.warning("a partition could not be served: %s", error)
     return [None if isinstance(answer, BackendError) else answer for answer in answers]

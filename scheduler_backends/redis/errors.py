@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import NoReturn
 
 from redis import exceptions as driver
@@ -11,6 +12,21 @@ from scheduler.errors import BackendError, BackendUnavailable
 from scheduler.logs import GuardedLogger
 
 log = GuardedLogger(logging.getLogger("scheduler.redis"))
+
+SILENCE = 60.0  # seconds for which the same trouble is not told again
+_told: dict[str, float] = {}  # what was told -> when; a race tells something twice, and no worse
+
+
+def is_news(text: str) -> bool:
+    """Whether *text* was not told in the last minute; it is taken as told now. Workers meet the same at every poll."""
+    now = time.monotonic()
+    if now - _told.get(text, -SILENCE) < SILENCE:
+        return False
+    if len(_told) > 1_000:  # noqa: PLR2004 - many different ones: no matter which
+        _told.clear()
+    _told[text] = now
+    return True
+
 
 # The first line that fits decides. What may pass by itself is BackendUnavailable: callers then wait and repeat.
 _TABLE: tuple[tuple[type[Exception], type[BackendError], str], ...] = (

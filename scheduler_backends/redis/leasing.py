@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import cast
 
+from scheduler.errors import BackendUnavailable
 from scheduler.leases import Lease
 from scheduler_backends.redis.calls import Call, Calls, what_succeeded
 from scheduler_backends.redis.codec import leases_of
@@ -47,6 +48,8 @@ class Leasing:
         while rounds < ROUNDS and (calls := call.further_round()):
             # A round that met damage does not count: an empty answer must mean that nothing else is there.
             rounds += not call.take(list(zip(calls, self._calls.run(calls), strict=True)))
+        if not call.leases and call.unavailable is not None:
+            raise call.unavailable  # an empty answer would say that nothing is there
         if call.surplus:
             # A repeat after all, by another process than the first try, which had asked other partitions.
             self._settling.release(call.surplus)
@@ -80,6 +83,7 @@ class _LeaseCall:
         self._more: list[Partition] = []  # to be asked in the next round: they have more, or had when last looked at
         self._unseen: list[Partition] = []  # to be asked before the answer may be a short one
         self._only_looks = False
+        self.unavailable: BackendUnavailable | None = None  # of a partition that could not be asked
 
     def only_look(self) -> None:
         """Let the first round take nothing: before more is added, all that is held must be known."""
@@ -127,7 +131,9 @@ class _LeaseCall:
         self._unseen = [partition for partition in self._unseen if partition not in asked]
         damaged = False
         # Jobs that other partitions have given must not be lost to an error of one.
-        for (call, _), answer in zip(answers, what_succeeded([one for _, one in answers]), strict=True):
+        for (call, error), answer in zip(answers, what_succeeded([one for _, one in answers]), strict=True):
+            if isinstance(error, BackendUnavailable):
+                self.unavailable = error
             if answer is None:
                 continue
             if call.script is LEASE:

@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- list: the ids from a place on in one state, and their views; who asks drops those that are in another state
 -- KEYS     jobs scheduled waiting ready0 ready1 ready2 ready3 tombs leased expiry holding history dead succeeded cancelled results
--- ARGV     state, place (ready and leased: lists or groups before, entries before), number of ids wanted
+-- ARGV     state, place (entries before; leased: 16384 * lease groups before + members before), number of ids wanted
 -- uses     ready due groups view
 -- returns  next place or -1 when this partition is at its end, views with their ids in turn
 local state, place, want = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -28,20 +28,18 @@ elseif state == 'ready' then
         from = math.max(from - length, 0)
     end
     if #ids == want then next_place = place + want end
-else -- leased: by lease group
-    local all = call('ZRANGE', expiry, 0, -1)
-    local passed = 0
-    for _, group in ipairs(all) do
+else -- leased: by lease group, of which none has more members than a place has room for
+    local rank, from = math.floor(place / 16384), place % 16384
+    while #ids < want do
+        local group = call('ZRANGE', expiry, rank, rank)[1]
+        if not group then break end
         local names = members(call('HGET', holding, group))
-        if passed + #names > place and #ids < want then
-            local holders = call('HMGET', leased, unpack(names))
-            for k, id in ipairs(names) do
-                if passed + k > place and #ids < want then ids[#ids + 1] = holders[k] == group and id or '' end
-            end
-        end
-        passed = passed + #names
+        local holders = names[1] and call('HMGET', leased, unpack(names)) or {}
+        local last = math.min(#names, from + want - #ids)
+        for k = from + 1, last do ids[#ids + 1] = holders[k] == group and names[k] or '' end
+        if last < #names then from = last else rank, from = rank + 1, 0 end
     end
-    if #ids == want then next_place = place + want end
+    if #ids == want then next_place = rank * 16384 + from end
 end
 
 local answer = {next_place}
