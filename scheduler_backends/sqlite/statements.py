@@ -1,7 +1,7 @@
 """
 Every statement that the store runs, one for each move.
 
-Text, prepared and kept by the standard library's sqlite3 (see docs/decisions).
+Text, prepared and kept by the standard library's sqlite3 (docs/decisions/0007).
 """
 
 from __future__ import annotations
@@ -113,7 +113,8 @@ RETURNING {_COLUMNS}""",
         finish=f"DELETE FROM {job} {_HELD}",
         complete=f"UPDATE {job} SET state = {SUCCEEDED}, finished_at = ?, result = ?, {_FREE} {_HELD}",
         fail=f"""UPDATE {job} SET {_ERRORS}, state = :state, due_at = coalesce(:due_at, due_at),
-    finished_at = :finished_at, attempts = max(attempts - :returned, 0), {_FREE} WHERE queue = :queue AND id = :id AND lease_token = :token""",
+    finished_at = :finished_at, attempts = max(attempts - :returned, 0), {_FREE}
+WHERE queue = :queue AND id = :id AND lease_token = :token""",
         release=f"""UPDATE {job} SET state = {SCHEDULED}, attempts = max(attempts - 1, 0), {_FREE} {_HELD}""",
         expired=f"""SELECT rowid, attempts > max_retries FROM {job}
 WHERE state = {LEASED} AND queue = ? AND lease_until <= ? LIMIT ?""",
