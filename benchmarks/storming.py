@@ -173,7 +173,8 @@ class Crew:
         for one in crew:
             one.send_signal(signal.SIGTERM)
         for one in crew:
-            if one.wait(timeout) != 0:
+            # One that had only just started did not listen yet, and was ended by the signal itself.
+            if one.wait(timeout) not in (0, -signal.SIGTERM):
                 raise RuntimeError(f"a process ended with {one.returncode}")
         crew.clear()
 
