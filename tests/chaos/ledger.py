@@ -22,11 +22,15 @@ class Ledger:
     """Appends events. A line is one write to a file opened for appending, so a killed process leaves whole lines."""
 
     def __init__(self, folder: Path, process: str) -> None:
-        self._file = os.open(folder / f"{process}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._path = folder / f"{process}.jsonl"
 
     def write(self, name: str, **fields: object) -> None:
-        """Append one event. Any thread."""
-        os.write(self._file, (json.dumps([name, fields]) + "\n").encode())
+        """Append one event. Any thread. Opened each time: a ledger whose worker has gone keeps no descriptor."""
+        file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            os.write(file, (json.dumps([name, fields]) + "\n").encode())
+        finally:
+            os.close(file)
 
 
 def read(folder: Path) -> Iterator[Event]:
