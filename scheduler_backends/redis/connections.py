@@ -156,7 +156,7 @@ def _sentinel(
     sentinel: Any = Sentinel(hosts, sentinel_kwargs=asking | {"ssl": tls})  # type: ignore[no-untyped-call]  # the driver
     client = sentinel.master_for(service, redis_class=redis.Redis, **(settings | {"ssl": tls}))
     pool = client.connection_pool
-    return _one(pool.connection_class, dict(pool.connection_kwargs) | _fixed(settings["socket_timeout"]), keep=client)
+    return _one(pool.connection_class, _own(pool.connection_kwargs, settings["socket_timeout"]), keep=client)
 
 
 def _authority(url: str, settings: Settings) -> tuple[list[Address], str]:
