@@ -50,7 +50,7 @@ def produce(url: str, queue: str, folder: Path, name: str, count: int) -> None:
     """Enqueue small batches, some of it for a little later; the very same batch again where the store was away."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    backend = backend_from_url(with_options(url, topology_interval=STALE))
+    backend = _stale_backend(url)
     acknowledged = Ledger(folder / f"{name}.acknowledged")
     draw = random.Random(name)
     done = 0
@@ -75,7 +75,7 @@ def produce(url: str, queue: str, folder: Path, name: str, count: int) -> None:
 def work(url: str, queue: str, folder: Path, name: str) -> None:
     """Run jobs until SIGTERM."""
     begun, completed = Ledger(folder / f"{name}.begun"), Ledger(folder / f"{name}.completed")
-    backend = backend_from_url(with_options(url, topology_interval=STALE))
+    backend = _stale_backend(url)
     _write_down_completions(backend, completed)
     config = WorkerConfig(
         queues=(queue,), concurrency=8, lease_duration=2.0, heartbeat_interval=0.5, recover_interval=1.0
@@ -88,6 +88,10 @@ def work(url: str, queue: str, folder: Path, name: str) -> None:
 
     signal.signal(signal.SIGTERM, lambda *_: worker.request_stop())
     worker.run()
+
+
+def _stale_backend(url: str) -> Backend:
+    return backend_from_url(with_options(url, topology_interval=STALE) if "redis" in url.partition(":")[0] else url)
 
 
 def _write_down_completions(backend: Backend, completed: Ledger) -> None:
