@@ -16,6 +16,7 @@ from scheduler.metrics import Metrics
 LONGEST_BACK_OFF = 2.0  # seconds
 RECOVERY_MARGIN = 2.0  # seconds beyond a heartbeat: one longest back-off of the holders
 _LOG_EVERY = 30.0  # seconds between two lines about one outage
+_MAY_ONLY_READ = "promote_due"  # on stores that derive ready; a store that takes no writes may still answer reads
 
 
 def may_pass(error: BaseException) -> bool:
@@ -52,10 +53,11 @@ class Outage:
         self._pause = min(config.heartbeat_interval + RECOVERY_MARGIN, config.lease_duration)
         self._metrics = metrics
         self._logger = logger
-        self._lock = threading.Lock()  # guards the four below
+        self._lock = threading.Lock()  # guards the five below
         self._last_success = time.monotonic()
         self._recover_from = self._last_success + self._pause
         self._failing = False
+        self._failing_to_write = False
         self._told = 0.0
 
     @contextmanager
@@ -67,14 +69,16 @@ class Outage:
             if may_pass(error):
                 self._failed(operation, error)
             raise
-        self._succeeded()
+        self._succeeded(operation)
 
-    def _succeeded(self) -> None:
+    def _succeeded(self, operation: str) -> None:
         now = time.monotonic()
         with self._lock:
+            if self._failing_to_write and operation == _MAY_ONLY_READ:
+                return
             away = now - self._last_success if self._failing else 0.0
             self._last_success = now
-            self._failing = False
+            self._failing = self._failing_to_write = False
             if away > self._heartbeat_interval:
                 self._recover_from = now + self._pause
         if away:
@@ -85,6 +89,7 @@ class Outage:
         with self._lock:
             tell = not self._failing or now - self._told >= _LOG_EVERY
             self._failing = True
+            self._failing_to_write |= operation != _MAY_ONLY_READ
             if tell:
                 self._told = now
         if tell:
