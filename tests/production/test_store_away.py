@@ -121,13 +121,14 @@ def test_a_store_that_takes_no_writes_is_waited_for(own_place, take_writes, new_
         ids = add_running(own_place, crew)
         threads = service_threads()
         take_writes(yes=False)
+        wait_until(lambda: crew.metrics.counts["call_failed.lease"])  # the server tells its processes a little later
         crew.go.set()
         wait_until(lambda: crew.metrics.counts["call_failed.complete"] >= 3)
         with pytest.raises(BackendUnavailable):
             own_place.add("work")
         assert all(own_place.job(id).state == "leased" for id in ids)
         take_writes(yes=True)
-        wait_until(lambda: crew.worker.health.outage == 0.0)  # the server tells its processes a little later
+        wait_until(lambda: crew.worker.health.outage == 0.0)
         check_back(own_place, crew, threads, ids)
 
 
@@ -203,9 +204,10 @@ def test_a_file_that_somebody_else_keeps_locked_is_waited_for(file_place, new_cr
         other.execute("BEGIN EXCLUSIVE")
         crew.go.set()
         elapse(AWAY)
-        producer = Producer(backend_from_url(f"{file_place.url}&timeout=0.5"))
+        backend = backend_from_url(f"{file_place.url}&timeout=0.5")
         with pytest.raises(BackendUnavailable, match=r"jobs\.db is (locked|held)"):
-            producer.enqueue("work")
+            Producer(backend).enqueue("work")
+        backend.close()
         other.execute("ROLLBACK")
         other.close()
         check_back(file_place, crew, threads, ids)
