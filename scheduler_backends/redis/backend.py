@@ -17,18 +17,21 @@ from scheduler.queues import Page, QueueStats, Retention
 from scheduler.states import JobState
 from scheduler.topology import QueueTopology
 from scheduler.urls import RETENTION_OPTIONS, Option, Parser, retention_from, split_options, without_password
+from scheduler_backends.redis.arguments import is_id, state_of, texts
 from scheduler_backends.redis.calls import Calls
+from scheduler_backends.redis.clients import router_for_client
 from scheduler_backends.redis.config import RedisConfig
-from scheduler_backends.redis.connections import CONNECTION_OPTIONS, router_for_client, router_for_url
 from scheduler_backends.redis.keys import Keys
 from scheduler_backends.redis.layouts import Layouts
 from scheduler_backends.redis.leasing import Leasing
 from scheduler_backends.redis.moving import Moving
+from scheduler_backends.redis.operating import Operating
 from scheduler_backends.redis.producing import Producing
 from scheduler_backends.redis.reading import Reading
 from scheduler_backends.redis.routing import Command
 from scheduler_backends.redis.settling import Settling
 from scheduler_backends.redis.topology import Admin
+from scheduler_backends.redis.urls import CONNECTION_OPTIONS, router_for_url
 from scheduler_backends.redis.wakeups import RedisWaiter
 
 _CONFIG_OPTIONS: Mapping[str, Parser] = {
@@ -81,6 +84,7 @@ class RedisBackend(Backend):
         self._settling = Settling(self._calls, keys, self.retention)
         self._leasing = Leasing(self._calls, self._layouts, self._settling)
         self._moving = Moving(self._calls, self._layouts, keys, self.retention)
+        self._operating = Operating(self._calls, self._layouts, keys, self.retention)
         self._reading = Reading(self._calls, self._layouts, keys)
         self._admin = Admin(self._calls, self._layouts, keys)
         self._waiters: WeakSet[RedisWaiter] = WeakSet()
@@ -155,23 +159,23 @@ class RedisBackend(Backend):
 
     def cancel(self, queue: str, ids: Sequence[str]) -> Sequence[MoveAnswer]:
         """As the contract says."""
-        return self._by_id(queue, ids, self._moving.cancel)
+        return self._by_id(queue, ids, self._operating.cancel)
 
     def requeue(self, queue: str, ids: Sequence[str]) -> Sequence[MoveAnswer]:
         """As the contract says; refused in a version that is being completed."""
-        return self._by_id(queue, ids, self._moving.requeue)
+        return self._by_id(queue, ids, self._operating.requeue)
 
     def get(self, queue: str, ids: Sequence[str]) -> Mapping[str, Job]:
         """As the contract says."""
         name = check_name("queue", queue, ConfigError)
-        possible = [one for one in _texts(ids) if _is_id(one)]
+        possible = [one for one in texts(ids) if is_id(one)]
         self._calls.check_open()
         return self._reading.get(name, possible)
 
     def list(self, queue: str, state: JobState, *, cursor: str | None = None, limit: int = 100) -> Page:
         """As the contract says: by partition; in each by due time, time of becoming ready, or of finishing."""
         name = check_name("queue", queue, ConfigError)
-        return self._reading.page(name, _state(state), cursor, check_limit(limit))
+        return self._reading.page(name, state_of(state), cursor, check_limit(limit))
 
     def stats(self, queues: Sequence[str] | None = None) -> Sequence[QueueStats]:
         """As the contract says; counts are exact."""
@@ -179,17 +183,17 @@ class RedisBackend(Backend):
 
     def pause(self, queue: str) -> None:
         """As the contract says."""
-        self._moving.pause(check_name("queue", queue, ConfigError), paused=True)
+        self._operating.pause(check_name("queue", queue, ConfigError), paused=True)
 
     def resume(self, queue: str) -> None:
         """As the contract says."""
-        self._moving.pause(check_name("queue", queue, ConfigError), paused=False)
+        self._operating.pause(check_name("queue", queue, ConfigError), paused=False)
 
     def purge(self, queue: str, state: JobState, limit: int) -> int:
         """As the contract says."""
-        if _state(state) is JobState.LEASED:
+        if state_of(state) is JobState.LEASED:
             raise ConfigError("state", "must not be leased: somebody works on those jobs")
-        return self._moving.purge(check_name("queue", queue, ConfigError), JobState(state), check_limit(limit))
+        return self._operating.purge(check_name("queue", queue, ConfigError), state_of(state), check_limit(limit))
 
     def trim(self, queues: Sequence[str], limit: int) -> int:
         """As the contract says."""
@@ -228,29 +232,7 @@ class RedisBackend(Backend):
     def _by_id(
         self, queue: str, ids: Sequence[str], move: Callable[[str, Sequence[str]], Sequence[MoveAnswer]]
     ) -> Sequence[MoveAnswer]:
-        name, texts = check_name("queue", queue, ConfigError), _texts(ids)
+        name, asked = check_name("queue", queue, ConfigError), texts(ids)
         self._calls.check_open()
-        moved = iter(move(name, [one for one in texts if _is_id(one)]))
-        return [next(moved) if _is_id(one) else MoveAnswer(id=one, moved=False, state=None) for one in texts]
-
-
-def _texts(ids: Sequence[str]) -> list[str]:
-    if isinstance(ids, str) or not all(isinstance(one, str) for one in ids):
-        raise ConfigError("ids", "must be a sequence of texts")
-    return list(ids)
-
-
-def _is_id(text: str) -> bool:
-    """Whether a job can have this id; any other is simply absent."""
-    try:
-        check_name("ids", text, ConfigError)
-    except ConfigError:
-        return False
-    return True
-
-
-def _state(state: object) -> JobState:
-    try:
-        return JobState(state)  # type: ignore[arg-type]  # what it is not, it refuses
-    except ValueError:
-        raise ConfigError("state", "must be a JobState") from None
+        moved = iter(move(name, [one for one in asked if is_id(one)]))
+        return [next(moved) if is_id(one) else MoveAnswer(id=one, moved=False, state=None) for one in asked]

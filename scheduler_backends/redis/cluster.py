@@ -9,7 +9,8 @@ from functools import lru_cache
 from redis.crc import key_slot
 from redis.exceptions import AskError, ClusterDownError, MovedError, RedisError, ResponseError, TryAgainError
 
-from scheduler_backends.redis.routing import Command, Connection, Line, Node
+from scheduler_backends.redis.nodes import Connection, Line, Node
+from scheduler_backends.redis.routing import Command
 
 SLOTS = 16_384
 TRIES = 8

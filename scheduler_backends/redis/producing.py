@@ -12,7 +12,7 @@ from scheduler_backends.redis.calls import Call, Calls
 from scheduler_backends.redis.codec import body_of, known, stored, when_of
 from scheduler_backends.redis.keys import Keys, Partition
 from scheduler_backends.redis.layouts import ROUNDS, Layout, Layouts
-from scheduler_backends.redis.routing import Word
+from scheduler_backends.redis.nodes import Word
 from scheduler_backends.redis.scripts import ENQUEUE, GET
 
 SLICE = 1_000  # jobs in one script; Lua's unpack ends near 8,000 values

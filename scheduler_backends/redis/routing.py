@@ -2,42 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import select
-import socket
-import struct
-import sys
-import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from redis.exceptions import ReadOnlyError, RedisError, ResponseError
-
-from scheduler_backends.redis.errors import log
-
-Word = bytes | int
-
-_pack: Callable[[tuple[Word, ...]], bytes] | None
-try:
-    from hiredis import pack_command as _pack  # type: ignore[assignment]  # its tuple is typed too narrow
-except ImportError:  # the driver packs as well, a little slower
-    _pack = None
-
-IDLE_CONNECTIONS = 32  # kept by a node; a burst of threads may use more
-LOOK_AFTER = 0.1  # seconds that a connection may be idle before it is looked at whether it is still one
-
-
-class Connection(Protocol):
-    """What is used of a connection of redis-py, which does not type it, or of a driver made like it."""
-
-    pid: int
-
-    def connect(self) -> None: ...
-    def disconnect(self) -> None: ...
-    def pack_command(self, *words: Word) -> list[bytes]: ...
-    def send_packed_command(self, command: list[bytes], check_health: bool = ..., /) -> None: ...  # noqa: FBT001
-    def read_response(self) -> object: ...
-    def can_read(self, timeout: float = ...) -> bool: ...
+from scheduler_backends.redis.nodes import Connection, Node, Word
 
 
 class Command(NamedTuple):
@@ -67,121 +35,6 @@ class Router(Protocol):
         ...
 
 
-class Line:
-    """A connection between two uses."""
-
-    __slots__ = ("_poller", "_used_at", "connection")
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self._poller = select.poll()  # kept: the driver's can_read makes one each time
-        self._poller.register(socket_of(connection), select.POLLIN)
-        self._used_at = time.monotonic()
-
-    def is_usable(self) -> bool:
-        """Whether nothing has come while nobody asked: an end of file, or an answer that is not ours."""
-        return time.monotonic() - self._used_at < LOOK_AFTER or not self._poller.poll(0)
-
-    def used(self) -> None:
-        """Takes note of the present moment."""
-        self._used_at = time.monotonic()
-
-
-class Node:
-    """One server: its idle connections, and how to make more of them."""
-
-    def __init__(self, make: Callable[[], Connection]) -> None:
-        self._make = make
-        self._idle: list[Line] = []  # appends and pops are atomic: no lock, so nothing that a fork could break
-        self._pid = os.getpid()
-        self._checked = False
-        self._closed = False
-
-    def send(self, commands: Sequence[tuple[Word, ...]]) -> Line:
-        """Write *commands*; the answers are to be read with `receive`. Raises the driver's errors."""
-        line = self._take()
-        try:
-            line.connection.send_packed_command([_packed(line.connection, commands)], False)
-        except BaseException:
-            line.connection.disconnect()
-            self.forget()
-            raise
-        return line
-
-    def receive(self, line: Line, count: int) -> list[object]:
-        """Read *count* answers; from the first that is lost on, all are the error that lost it."""
-        answers: list[object] = []
-        read = line.connection.read_response
-        try:
-            while len(answers) < count:
-                try:
-                    answers.append(read())
-                except ReadOnlyError as error:  # a master that was demoted: no connection to it is of use any more
-                    return self._lost(line, answers, count, error)
-                except ResponseError as error:
-                    answers.append(error)
-                except (RedisError, OSError) as error:
-                    return self._lost(line, answers, count, error)
-        except BaseException:  # an interrupt: the answers that are left would be taken for those of a later command
-            line.connection.disconnect()
-            raise
-        self._give(line)
-        return answers
-
-    def run(self, commands: Sequence[tuple[Word, ...]]) -> list[object]:
-        """Write and read."""
-        try:
-            line = self.send(commands)
-        except (RedisError, OSError) as error:
-            return [error] * len(commands)
-        return self.receive(line, len(commands))
-
-    def forget(self) -> None:
-        """Drop the idle connections: what broke one has most likely broken all."""
-        while self._idle:
-            try:
-                self._idle.pop().connection.disconnect()
-            except IndexError:  # another thread took the last one
-                return
-
-    def close(self) -> None:
-        """Drop the idle connections now, and those in use when they come back."""
-        self._closed = True
-        self.forget()
-
-    def _lost(self, line: Line, answers: list[object], count: int, error: Exception) -> list[object]:
-        line.connection.disconnect()
-        self.forget()
-        return answers + [error] * (count - len(answers))
-
-    def _take(self) -> Line:
-        if self._pid != os.getpid():
-            self._idle = []  # the parent's sockets: closed here, which does not shut them down for the parent
-            self._pid = os.getpid()
-        while self._idle:
-            try:
-                line = self._idle.pop()
-            except IndexError:
-                break
-            if line.is_usable():
-                return line
-            line.connection.disconnect()
-        connection = self._make()
-        connection.connect()
-        if not self._checked:
-            self._checked = True
-            _warn_of_eviction(connection)
-        _wait_in_kernel(socket_of(connection))
-        return Line(connection)
-
-    def _give(self, line: Line) -> None:
-        if len(self._idle) < IDLE_CONNECTIONS and not self._closed and line.connection.pid == os.getpid():
-            line.used()
-            self._idle.append(line)
-        else:
-            line.connection.disconnect()
-
-
 class OneNode:
     """A router with one server for all keys: standalone, or whoever is master behind Sentinel."""
 
@@ -202,49 +55,3 @@ class OneNode:
     def close(self) -> None:
         """As `Router.close`."""
         self._node.close()
-
-
-def socket_of(connection: Connection) -> socket.socket:
-    """Its socket, which the driver keeps to itself; it has no way to wait for that and for something else at once."""
-    found = vars(connection).get("_sock")
-    if not isinstance(found, socket.socket):
-        raise OSError("the connection is gone")
-    return found
-
-
-def _wait_in_kernel(connected: socket.socket) -> None:
-    """
-    Let the kernel bound the waits of a socket.
-
-    With a time-out of Python's own, each send and each receive is two system calls: a poll comes first. An answer that
-    is late then raises an OSError of another kind, of which the driver makes a ConnectionError.
-    """
-    timeout = connected.gettimeout()
-    if timeout and type(connected) is socket.socket and sys.platform == "linux":  # TLS has its own way of waiting
-        seconds, rest = divmod(timeout, 1.0)
-        limit = struct.pack("@ll", int(seconds), int(rest * 1_000_000))
-        connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
-        connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
-        connected.setblocking(True)
-
-
-def _packed(connection: Connection, commands: Sequence[tuple[Word, ...]]) -> bytes:
-    if _pack is not None:  # not by way of the driver, which looks at the type of each word first
-        return b"".join([_pack(words) for words in commands])
-    return b"".join([part for words in commands for part in connection.pack_command(*words)])
-
-
-def _warn_of_eviction(connection: Connection) -> None:
-    """A store that throws keys away under pressure loses jobs: say so once."""
-    try:
-        connection.send_packed_command(connection.pack_command(b"CONFIG", b"GET", b"maxmemory-policy"), False)
-        answer = connection.read_response()
-    except ResponseError:  # many hosted servers forbid CONFIG
-        return
-    flat = [*answer.keys(), *answer.values()] if isinstance(answer, dict) else answer  # RESP3 has maps
-    policy = flat[-1].decode() if isinstance(flat, list) and flat else "noeviction"
-    if policy != "noeviction":
-        log.warning(
-            "this Redis has maxmemory-policy %s and may throw jobs away when its memory is full; set it to noeviction",
-            policy,
-        )

@@ -21,7 +21,8 @@ from scheduler_backends.redis.calls import Call, Calls
 from scheduler_backends.redis.errors import log
 from scheduler_backends.redis.keys import Keys, Partition
 from scheduler_backends.redis.layouts import ROUNDS, Layout, Layouts
-from scheduler_backends.redis.routing import Command, Word
+from scheduler_backends.redis.nodes import Word
+from scheduler_backends.redis.routing import Command
 from scheduler_backends.redis.scripts import (
     BRING,
     CLEAR,

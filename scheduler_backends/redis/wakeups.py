@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 from scheduler.errors import BackendClosed
 from scheduler_backends.redis.calls import Calls
 from scheduler_backends.redis.errors import fail
-from scheduler_backends.redis.routing import Connection, socket_of
+from scheduler_backends.redis.nodes import Connection, socket_of
 
 PING_AFTER = 10.0  # seconds without a word from the server; a connection that was cut off silently is found so
 

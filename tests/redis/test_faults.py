@@ -14,7 +14,7 @@ from scheduler.identity import new_token
 from scheduler.jobs import ErrorDetail, NewJob
 from scheduler.leases import Completion, Failure, Lease
 from scheduler.states import JobState
-from scheduler_backends.redis import RedisBackend, routing, scripts
+from scheduler_backends.redis import RedisBackend, nodes, scripts
 
 FAILURE = ErrorDetail(kind="ValueError", message="once")
 
@@ -216,7 +216,7 @@ def answers(backend: RedisBackend) -> bool:
 
 def test_connections_that_were_closed_while_idle_are_replaced_without_an_error(backend, raw, monkeypatch):
     """A firewall, a restart or CLIENT KILL between two calls: nothing was sent, so nothing need fail."""
-    monkeypatch.setattr(routing, "LOOK_AFTER", 0.0)
+    monkeypatch.setattr(nodes, "LOOK_AFTER", 0.0)
     backend.enqueue(jobs(3))
     for _ in range(3):
         raw.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")

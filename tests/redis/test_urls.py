@@ -145,3 +145,19 @@ def test_what_is_neither_url_nor_client_is_refused(nonsense):
     with pytest.raises(ConfigError) as refusal:
         RedisBackend(nonsense)
     assert refusal.value.field == "client_or_url"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [
+        ({"host": "example.org", "port": 7}, "Connection"),
+        ({"host": "example.org", "port": 7, "ssl": True}, "SSLConnection"),
+        ({"unix_socket_path": "/run/valkey.sock"}, "UnixDomainSocketConnection"),
+    ],
+    ids=["plain", "tls", "socket"],
+)
+def test_a_client_of_valkey_py_is_taken_for_its_settings(arguments, kind):
+    valkey = pytest.importorskip("valkey")
+    made = settings(RedisBackend(valkey.Valkey(db=3, password="x", **arguments)))  # noqa: S106
+    assert (made["class"], made["db"], made["password"]) == (kind, 3, "x")
+    assert isinstance(made._connection, redis.connection.AbstractConnection)

@@ -1,0 +1,119 @@
+"""From a URL to a router."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+from urllib.parse import unquote, urlsplit
+
+import redis
+from redis import connection as driver
+from redis.sentinel import Sentinel
+
+from scheduler.errors import ConfigError
+from scheduler.urls import Option, Parser, boolean
+from scheduler_backends.redis.cluster import Address
+from scheduler_backends.redis.connections import Settings, cluster_of, fixed, one_node, own
+from scheduler_backends.redis.routing import Router
+
+
+def _protocol(text: str) -> int:
+    if text not in ("2", "3"):
+        raise ValueError("must be 2 or 3")
+    return int(text)
+
+
+CONNECTION_OPTIONS: Mapping[str, Parser] = {
+    "timeout": float,
+    "protocol": _protocol,
+    "db": int,
+    "client_name": str,
+    "ssl_ca_certs": str,
+    "ssl_certfile": str,
+    "ssl_keyfile": str,
+    "ssl_cert_reqs": str,
+    "ssl_check_hostname": boolean,
+    "tls": boolean,
+    "sentinel_username": str,
+    "sentinel_password": str,
+}
+"""Query parameters about the connection; tls is for redis+sentinel:// and redis+cluster://, rediss:// has it."""
+
+SCHEMES = ("redis", "rediss", "valkey", "valkeys", "unix", "redis+sentinel", "redis+cluster")
+
+
+def router_for_url(url: str, options: Mapping[str, Option], timeout: float) -> Router:
+    """A router for a URL without its query, which was read into *options*."""
+    scheme = urlsplit(url).scheme
+    if scheme not in SCHEMES:
+        raise ConfigError("url", f"{scheme}:// is not for the Redis backend; known: {', '.join(SCHEMES)}")
+    settings = fixed(timeout) | {"socket_keepalive": True}
+    for name in ("protocol", "client_name"):
+        if name in options:
+            settings[name] = options[name]
+    hosts, path = _authority(url, settings)
+    if scheme == "unix":
+        del settings["socket_keepalive"]
+        settings |= {"path": unquote(path), "db": options.get("db", 0)}
+        return one_node(driver.UnixDomainSocketConnection, settings)
+    tls = scheme in ("rediss", "valkeys") or bool(options.get("tls"))
+    if tls:
+        settings |= {name: value for name, value in options.items() if name.startswith("ssl_")}
+    connection_class = driver.SSLConnection if tls else driver.Connection
+    if scheme == "redis+cluster":
+        if path.strip("/0") or options.get("db"):
+            raise ConfigError("db", "a cluster has database 0 alone")
+        return cluster_of(connection_class, settings, hosts)
+    service, _, database = path.strip("/").partition("/") if scheme == "redis+sentinel" else ("", "", path.strip("/"))
+    settings["db"] = _database(database, options)
+    if scheme == "redis+sentinel":
+        return _sentinel(hosts, service, settings, options, tls=tls)
+    if len(hosts) != 1:
+        raise ConfigError("url", f"{scheme}:// takes one host; several are for redis+sentinel:// and redis+cluster://")
+    settings["host"], settings["port"] = hosts[0]
+    return one_node(connection_class, settings)
+
+
+def _sentinel(
+    hosts: list[Address], service: str, settings: Settings, options: Mapping[str, Option], *, tls: bool
+) -> Router:
+    if not service:
+        raise ConfigError("url", "redis+sentinel:// needs the name of the service: …host:26379/NAME")
+    asking = {name: settings[name] for name in (*fixed(0), "socket_keepalive") if name != "encoding"}
+    asking |= {name: value for name, value in settings.items() if name.startswith("ssl_") or name == "protocol"}
+    for name in ("username", "password"):
+        if f"sentinel_{name}" in options:
+            asking[name] = options[f"sentinel_{name}"]
+    sentinel: Any = Sentinel(hosts, sentinel_kwargs=asking | {"ssl": tls})  # type: ignore[no-untyped-call]  # the driver
+    client = sentinel.master_for(service, redis_class=redis.Redis, **(settings | {"ssl": tls}))
+    pool = client.connection_pool
+    return one_node(pool.connection_class, own(pool.connection_kwargs, settings["socket_timeout"]), keep=client)
+
+
+def _authority(url: str, settings: Settings) -> tuple[list[Address], str]:
+    """The hosts and the path of a URL; user and password go into *settings*."""
+    user, _, rest = urlsplit(url).netloc.rpartition("@")
+    name, _, password = user.partition(":")
+    if name:
+        settings["username"] = unquote(name)
+    if password:
+        settings["password"] = unquote(password)
+    port = 26379 if url.startswith("redis+sentinel") else 6379
+    return [_address(part, port) for part in rest.split(",")] if rest else [("localhost", port)], urlsplit(url).path
+
+
+def _address(text: str, port: int) -> Address:
+    host, colon, number = text.rpartition(":")
+    if not colon or text.endswith("]"):
+        host, number = text, str(port)
+    if not number.isdecimal() or not 0 < int(number) < 65_536:  # noqa: PLR2004 - the range of ports
+        raise ConfigError("url", "has a port that is none")
+    return host.strip("[]") or "localhost", int(number)
+
+
+def _database(text: str, options: Mapping[str, Option]) -> int:
+    if text and "db" in options:
+        raise ConfigError("db", "is given twice in the URL")
+    if text and not text.isdecimal():
+        raise ConfigError("db", "must be a number")
+    return int(text or cast("int", options.get("db", 0)))
