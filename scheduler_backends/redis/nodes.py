@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from redis.exceptions import ReadOnlyError, RedisError, ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from scheduler_backends.redis.errors import log
 
@@ -24,6 +25,7 @@ except ImportError:  # the driver packs as well, a little slower
     _pack = None
 
 IDLE_CONNECTIONS = 32  # kept by a node; a burst of threads may use more
+LATE = "no answer within the time-out of the connection"
 LOOK_AFTER = 0.1  # seconds that a connection may be idle before it is looked at whether it is still one
 
 
@@ -75,9 +77,11 @@ class Node:
         line = self._take()
         try:
             line.connection.send_packed_command([_packed(line.connection, commands)], False)
-        except BaseException:
+        except BaseException as error:
             line.connection.disconnect()
             self.forget()
+            if isinstance(error.__context__, BlockingIOError):
+                raise RedisTimeoutError(LATE) from error
             raise
         return line
 
@@ -125,6 +129,8 @@ class Node:
     def _lost(self, line: Line, answers: list[object], count: int, error: Exception) -> list[object]:
         line.connection.disconnect()
         self.forget()
+        if isinstance(error.__context__, BlockingIOError):
+            error = RedisTimeoutError(LATE)
         return answers + [error] * (count - len(answers))
 
     def _take(self) -> Line:
@@ -167,8 +173,8 @@ def _wait_in_kernel(connected: socket.socket) -> None:
     """
     Let the kernel bound the waits of a socket.
 
-    With a time-out of Python's own, each send and each receive is two system calls: a poll comes first. An answer that
-    is late then raises an OSError of another kind, of which the driver makes a ConnectionError.
+    With a time-out of Python's own, each send and each receive is two system calls: a poll comes first. A wait that is
+    too long then ends in BlockingIOError, of which the driver makes a ConnectionError and we make a TimeoutError.
     """
     timeout = connected.gettimeout()
     if timeout and type(connected) is socket.socket and sys.platform == "linux":  # TLS has its own way of waiting

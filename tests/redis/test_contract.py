@@ -16,7 +16,7 @@ def _opens(url: str, prefix: str, partitions: int) -> OpenBackend:
     return lambda **options: RedisBackend(url, RedisConfig(prefix=prefix, partitions=partitions), **options)
 
 
-@pytest.mark.every_flavour
+@pytest.mark.every_flavour(further="long")
 class TestOnePartition(BackendContract):
     """By RESP2."""
 
@@ -25,7 +25,7 @@ class TestOnePartition(BackendContract):
         return _opens(f"{redis_url}?protocol=2", redis_prefix, 1)
 
 
-@pytest.mark.every_flavour
+@pytest.mark.every_flavour(further="long")
 class TestEightPartitions(BackendContract):
     """By RESP3."""
 
@@ -34,6 +34,7 @@ class TestEightPartitions(BackendContract):
         return _opens(f"{redis_url}?protocol=3", redis_prefix, 8)
 
 
+@pytest.mark.long  # the same scripts as above; what is different about a cluster is tested in test_cluster.py
 class TestCluster(BackendContract):
     @pytest.fixture
     def open_backend(self, redis_cluster, redis_prefix) -> OpenBackend:

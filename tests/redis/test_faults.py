@@ -231,7 +231,7 @@ def test_a_black_hole_ends_in_an_error_in_time_and_another_connection_serves(new
     proxy.black_hole()
     for call in (backend.ping, lambda: backend.enqueue(jobs(2)), lambda: lease(backend), backend.stats):
         started = time.monotonic()
-        with pytest.raises(BackendUnavailable):
+        with pytest.raises(BackendUnavailable, match="in time"):
             call()
         assert time.monotonic() - started < BOUND
     proxy.heal()
@@ -334,6 +334,25 @@ def test_a_user_without_the_channel_still_enqueues(new_redis_server, new_backend
     backend = new_backend(server.url.replace("redis://", "redis://ann:secret@"))
     assert all(answer.is_new for answer in backend.enqueue(jobs(5)))
     assert len(lease(backend)) == 5
+
+
+def test_the_rights_that_the_documentation_names_are_enough(new_redis_server, new_backend, caplog):
+    server = new_redis_server(persistence="none")
+    rights = ("~{shop*", "resetchannels", "&shop:*", "+@all", "-@admin", "-@dangerous")
+    server.command("ACL", "SETUSER", "worker", "on", ">secret", *rights)
+    backend = new_backend(server.url.replace("redis://", "redis://worker:secret@"), prefix="shop")
+    waiter = backend.waiter(["default"])
+    until(lambda: not waiter.wait(0.05))
+    backend.enqueue(jobs(20))
+    until(lambda: waiter.wait(1.0))
+    held = lease(backend)
+    backend.retry([Failure(lease=one, error=FAILURE) for one in held[:5]])
+    assert backend.complete([Completion(lease=one) for one in held[5:]]) == []
+    backend.promote_queue_version("default", 2, 4)
+    backend.cancel("default", [one.job.id for one in held])
+    backend.complete_draining_version("default", 1)
+    assert backend.stats()[0].version == 2
+    assert not caplog.records
 
 
 def test_a_store_that_may_throw_jobs_away_is_warned_of_once(new_redis_server, new_backend, caplog):
