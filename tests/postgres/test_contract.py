@@ -11,7 +11,7 @@ from scheduler.testing.rig import OpenBackend
 from scheduler_backends.postgres import PostgresBackend
 
 
-@pytest.mark.every_flavour
+@pytest.mark.every_flavour(further="long")
 class TestPostgresBackend(BackendContract):
     examples = 20  # every step is a round trip; the long run draws more
 

@@ -10,7 +10,8 @@ new_redis_cluster(**options), new_sentinel_group(**options)
 new_pgbouncer(url, **options) a pgbouncer before the server of a URL
 new_proxy(url)                a proxy of faults before a server
 
-A test marked `every_flavour` runs once on each server found; the others on the first. Without any server a test is
+A test marked `every_flavour` runs once on each server found, with further="long" on all but the first only in the long
+run; the others on the first. Without any server a test is
 skipped with the reason, and fails where CI is set.
 """
 
@@ -43,7 +44,7 @@ _CANDIDATES: dict[str, Callable[[], Sequence[Candidate[AnyRedis]] | Sequence[Can
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make the marker known."""
-    config.addinivalue_line("markers", "every_flavour: runs once on each server found on this machine")
+    config.addinivalue_line("markers", "every_flavour(further): on each server found, all but the first marked so")
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
@@ -55,13 +56,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run tests marked `every_flavour` on each server found."""
-    if metafunc.definition.get_closest_marker("every_flavour") is None:
+    """Run tests marked `every_flavour` on each server found, where it says so on further ones only in the long run."""
+    marker = metafunc.definition.get_closest_marker("every_flavour")
+    if marker is None:
         return
+    further = [getattr(pytest.mark, marker.kwargs["further"])] if "further" in marker.kwargs else []
     for fixture, candidates in _CANDIDATES.items():
         if fixture in metafunc.fixturenames and (there := [one for one in candidates() if one.may_be_there]):
             names = [one.name.replace(" ", "-") for one in there]
-            metafunc.parametrize(fixture, there, indirect=True, scope="session", ids=names)
+            values = [pytest.param(one, marks=further if number else []) for number, one in enumerate(there)]
+            metafunc.parametrize(fixture, values, indirect=True, scope="session", ids=names)
 
 
 def _chosen(request: pytest.FixtureRequest, candidates: Sequence[Candidate[S]]) -> Flavour[S]:
