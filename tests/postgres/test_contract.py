@@ -13,7 +13,7 @@ from scheduler_backends.postgres import PostgresBackend
 
 @pytest.mark.every_flavour(further="long")
 class TestPostgresBackend(BackendContract):
-    examples = 20  # every step is a round trip; the long run draws more
+    examples = 8  # every step is a round trip; the long run draws more
 
     @pytest.fixture
     def open_backend(self, postgres_url) -> OpenBackend:

@@ -20,6 +20,8 @@ def _opens(url: str, prefix: str, partitions: int) -> OpenBackend:
 class TestOnePartition(BackendContract):
     """By RESP2."""
 
+    examples = 25  # every step is some round trips; the long run draws more
+
     @pytest.fixture
     def open_backend(self, redis_url, redis_prefix) -> OpenBackend:
         return _opens(f"{redis_url}?protocol=2", redis_prefix, 1)
@@ -28,6 +30,8 @@ class TestOnePartition(BackendContract):
 @pytest.mark.every_flavour(further="long")
 class TestEightPartitions(BackendContract):
     """By RESP3."""
+
+    examples = 25
 
     @pytest.fixture
     def open_backend(self, redis_url, redis_prefix) -> OpenBackend:
