@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from scheduler.backend import Backend, Wakeups
 from scheduler.config import WorkerConfig
@@ -102,12 +103,10 @@ class Session:
         self._heartbeat = self._ticker("heartbeat", Heartbeat(run, self.inflight, self._runner).beat, lasting=True)
         promoter = self._ticker("promote", Promoter(run).promote)
         self._leasing = [promoter, self._ticker("recover", Recoverer(run).recover)]  # those that end first
-        self._close_waiter: Callable[[], None] = lambda: None
+        self._listener: Listener | None = None
         if isinstance(backend, Wakeups):
-            waiter = backend.waiter(config.queues)
-            self._close_waiter = waiter.close
-            listener = Listener(waiter, doorbell.ring, promoter.ring)
-            self._leasing.append(self._ticker("wakeups", listener.listen, interrupt=waiter.interrupt))
+            self._listener = listener = Listener(partial(backend.waiter, config.queues), doorbell.ring, promoter.ring)
+            self._leasing.append(self._ticker("wakeups", listener.listen, interrupt=listener.interrupt))
 
     def _ticker(
         self,
@@ -189,7 +188,8 @@ class Session:
         # Waited for only where they have nothing left to do: a stuck thread would keep us for ever.
         self._pool.close(wait=not self.inflight.unfinished and not self.inflight.stuck)
         try:
-            self._close_waiter()
+            if self._listener is not None:
+                self._listener.close()
         except Exception as error:  # noqa: BLE001 - a handler may have closed its descriptor; what ended the run is told
             self._logger.warning("The wake-ups could not be closed: %s", error)
 
