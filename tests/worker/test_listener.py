@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from scheduler.errors import BackendUnavailable
@@ -12,6 +14,7 @@ class Waiter:
     def __init__(self, *answers: bool | BaseException) -> None:
         self.answers = list(answers)
         self.timeouts: list[float] = []
+        self.done: list[str] = []
 
     def wait(self, timeout: float) -> bool:
         self.timeouts.append(timeout)
@@ -20,29 +23,68 @@ class Waiter:
             raise answer
         return answer
 
-    def interrupt(self) -> None: ...
+    def interrupt(self) -> None:
+        self.done.append("interrupt")
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self.done.append("close")
+
+
+def making(waiter: Waiter | BaseException) -> Callable[[], Waiter]:
+    def make() -> Waiter:
+        if isinstance(waiter, BaseException):
+            raise waiter
+        return waiter
+
+    return make
 
 
 def test_news_ring_everybody_and_the_next_wait_follows_at_once() -> None:
     rings: list[str] = []
-    listener = Listener(Waiter(True, False, True), lambda: rings.append("pump"), lambda: rings.append("promoter"))
+    listener = Listener(
+        making(Waiter(True, False, True)), lambda: rings.append("pump"), lambda: rings.append("promoter")
+    )
     assert [listener.listen() for _ in range(3)] == [0.0, 0.0, 0.0]
     assert rings == ["pump", "promoter", "pump", "promoter"]
 
 
 def test_a_wait_is_long_and_bounded() -> None:
     waiter = Waiter(False)
-    Listener(waiter).listen()
+    Listener(making(waiter)).listen()
     assert 1.0 <= waiter.timeouts[0] <= 60.0
 
 
 def test_a_store_that_is_away_is_the_tickers_business() -> None:
     rings: list[int] = []
-    listener = Listener(Waiter(BackendUnavailable("away"), True), lambda: rings.append(1))
+    listener = Listener(making(Waiter(BackendUnavailable("away"), True)), lambda: rings.append(1))
     with pytest.raises(BackendUnavailable):
         listener.listen()
     assert not rings
     listener.listen()
     assert rings == [1], "news may have been missed meanwhile"
+
+
+def test_a_store_that_is_away_at_the_start_is_waited_for_too() -> None:
+    tries = [making(BackendUnavailable("away")), making(Waiter(True))]
+    rings: list[int] = []
+
+    def make() -> Waiter:
+        return tries.pop(0)()
+
+    listener = Listener(make, lambda: rings.append(1))
+    with pytest.raises(BackendUnavailable):
+        listener.listen()
+    listener.close()
+    listener.listen()
+    assert rings == [1]
+
+
+def test_an_interrupt_ends_the_wait_also_one_that_has_not_begun() -> None:
+    waiter = Waiter()
+    listener = Listener(making(waiter))
+    listener.interrupt()  # while the waiter is being made
+    assert listener.listen() == 0.0
+    assert waiter.timeouts == []
+    listener.interrupt()
+    listener.close()
+    assert waiter.done == ["interrupt", "close"]
