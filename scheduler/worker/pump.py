@@ -1,4 +1,4 @@
-"""Settles outcomes, leases new jobs and hands them to the pool, over and over, on the thread that runs the worker."""
+"""Settles outcomes, leases new jobs and hands them to the pool, over and over, on a thread of its own."""
 
 from __future__ import annotations
 
