@@ -73,6 +73,8 @@ class JobRunner:
                 outcome = self._raised(lease, handler, ctx, error)
         except BaseException as fault:  # noqa: BLE001 - a property of what was returned or raised may raise when looked at
             outcome = self._failed(lease, handler, describe(error or fault))
+        finally:
+            error = None  # its traceback leads back to this frame: a circle would keep alive whatever the handler held
         self._metrics.finished(job, outcome.verdict, time.monotonic() - ctx.started)
         return outcome
 
