@@ -45,15 +45,17 @@ class TestCluster(BackendContract):
         return _opens(redis_cluster.url, redis_prefix, 8)
 
 
+@pytest.fixture(scope="session")
+def sentinel_group(redis_flavour) -> Iterator[SentinelGroup]:
+    """One for all tests of this process."""
+    if redis_flavour.programs is None:
+        pytest.skip("Sentinels find each other as processes of this machine alone")
+    with SentinelGroup(redis_flavour.programs) as group:
+        yield group
+
+
 @pytest.mark.long  # the same server as above; what is different about Sentinel is tested in test_sentinel.py
 class TestSentinel(BackendContract):
-    @pytest.fixture(scope="class")
-    def sentinel_group(self, redis_flavour) -> Iterator[SentinelGroup]:
-        if redis_flavour.programs is None:
-            pytest.skip("Sentinels find each other as processes of this machine alone")
-        with SentinelGroup(redis_flavour.programs) as group:
-            yield group
-
     @pytest.fixture
     def open_backend(self, sentinel_group, redis_prefix) -> OpenBackend:
         return _opens(sentinel_group.url, redis_prefix, 8)
