@@ -74,7 +74,8 @@ class Database:
         """Run one statement on a connection that is checked out."""
         with driver.cursor(binary=True, row_factory=tuple_row) as cursor:
             cursor.execute(statement, parameters, prepare=self._prepared)
-            return cursor.fetchall() if cursor.description else []
+            # Not cursor.description, which makes an object for each column.
+            return cursor.fetchall() if cursor.pgresult is not None and cursor.pgresult.nfields else []
 
     @contextmanager
     def connection(self, *, prepared: bool = True) -> Iterator[Driver]:
@@ -95,8 +96,8 @@ class Database:
         finally:
             if self._closed:  # nobody would ever close it in a pool that was disposed of
                 pooled.invalidate()
-            elif not driver.closed:
-                driver.autocommit = autocommit
+            elif not autocommit and not driver.closed:
+                driver.autocommit = False
             pooled.close()
 
     def detached(self) -> Driver:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 from scheduler.leases import Completion, Failure, Lease
 from scheduler.states import JobState
 from scheduler_backends.postgres.store import Store
-from scheduler_backends.sql.arguments import SLICE
+from scheduler_backends.sql.arguments import SEPARATOR, SLICE, are_possible_leases, is_possible_lease
 from scheduler_backends.sql.rows import WAKE_HORIZON, error_document, later
 
 
@@ -23,12 +24,20 @@ def settle(
     refused: list[Lease] = []
     for start in range(0, len(leases), SLICE):
         part = leases[start : start + SLICE]
+        chosen = {name: values[start : start + SLICE] for name, values in (columns or {}).items()}
+        if not are_possible_leases(part):
+            kept = [is_possible_lease(lease) for lease in part]
+            refused += [lease for lease, is_kept in zip(part, kept, strict=True) if not is_kept]
+            part = list(compress(part, kept))
+            chosen = {name: list(compress(values, kept)) for name, values in chosen.items()}
+            if not part:
+                continue
         taken = store.run(
             statement,
-            queues=[lease.job.queue for lease in part],
-            ids=[lease.job.id for lease in part],
-            tokens=[lease.token for lease in part],
-            **{name: values[start : start + SLICE] for name, values in (columns or {}).items()},
+            queues=SEPARATOR.join([lease.job.queue for lease in part]),
+            ids=SEPARATOR.join([lease.job.id for lease in part]),
+            tokens=SEPARATOR.join([lease.token for lease in part]),
+            **chosen,
             **parameters,
         )
         if len(taken) < len(part):

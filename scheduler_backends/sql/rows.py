@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from scheduler.jobs import ErrorDetail, ErrorRecord, Job, NewJob, Priority
@@ -29,8 +30,9 @@ def to_micros(moment: datetime) -> int:
     return (moment - EPOCH) // MICROSECOND
 
 
+@lru_cache(1_024)
 def from_micros(micros: int) -> datetime:
-    """The moment, in UTC."""
+    """The moment, in UTC. Kept, since many jobs share theirs: enqueued together, or leased until the same moment."""
     return EPOCH + timedelta(microseconds=micros)
 
 

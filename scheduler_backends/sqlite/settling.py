@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from scheduler.leases import Completion, Failure, Lease
 from scheduler.states import JobState
-from scheduler_backends.sql.arguments import slices
+from scheduler_backends.sql.arguments import are_possible_leases, is_possible_lease, slices
 from scheduler_backends.sql.connections import Parameters
 from scheduler_backends.sql.rows import WAKE_HORIZON, error_document, later
 from scheduler_backends.sql.states import DEAD, RETRY_WAIT
@@ -18,13 +18,15 @@ def settle(store: Store, statement: str, leases: Sequence[Lease], parameters: Se
     refused: list[Lease] = []
     for part, rows in zip(slices(leases), slices(parameters), strict=True):
         with store.file.writing() as connection:
-            if connection.executemany(statement, rows).rowcount == len(part):
+            if are_possible_leases(part) and connection.executemany(statement, rows).rowcount == len(part):
                 continue
             # Some were refused, and only one by one does SQLite say which. Rare enough to do it all again.
             connection.execute("ROLLBACK")
             connection.execute("BEGIN IMMEDIATE")
             refused += [
-                lease for lease, row in zip(part, rows, strict=True) if connection.execute(statement, row).rowcount != 1
+                lease
+                for lease, row in zip(part, rows, strict=True)
+                if not is_possible_lease(lease) or connection.execute(statement, row).rowcount != 1
             ]
     return refused
 

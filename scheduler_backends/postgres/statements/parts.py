@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -28,6 +29,7 @@ from sqlalchemy.types import JSON, TypeEngine
 
 from scheduler.jobs import Priority
 from scheduler.limits import MAX_ERRORS
+from scheduler_backends.sql.arguments import SEPARATOR
 from scheduler_backends.sql.rows import COLUMNS, LATEST
 from scheduler_backends.sql.states import CANCELLED, DEAD, RETRY_WAIT, SCHEDULED, SUCCEEDED
 
@@ -71,11 +73,21 @@ def given(name: str, type_: TypeEngine[Any]) -> Expression:
     return bindparam(name, type_=type_)
 
 
-def unnested(**columns: TypeEngine[Any]) -> TableValuedAlias:
-    """One row for each element of the call's arrays, which are called like the columns; `n` counts them from 1."""
-    arrays = [bindparam(name, type_=ARRAY(type_)) for name, type_ in columns.items()]
-    named = [column(name, type_) for name, type_ in columns.items()]
-    return func.unnest(*arrays).table_valued(*named, with_ordinality="n").render_derived()
+def unnested(joined: Mapping[str, TypeEngine[Any]] | None = None, /, **arrays: TypeEngine[Any]) -> TableValuedAlias:
+    """
+    One row for each element of the call's arrays, which are called like the columns; `n` counts them from 1.
+
+    joined: those that come as one text, with `SEPARATOR` between the elements: the driver takes long for arrays.
+    """
+    texts = {
+        name: cast(
+            func.string_to_array(bindparam(name, type_=Text), literal_column(f"chr({ord(SEPARATOR)})")), ARRAY(type_)
+        )
+        for name, type_ in (joined or {}).items()
+    }
+    values = [*texts.values(), *(bindparam(name, type_=ARRAY(type_)) for name, type_ in arrays.items())]
+    named = [column(name, type_) for name, type_ in {**(joined or {}), **arrays}.items()]
+    return func.unnest(*values).table_valued(*named, with_ordinality="n").render_derived()
 
 
 def priorities() -> Values:

@@ -33,7 +33,7 @@ def held_leases(job: Table, **columns: TypeEngine[Any]) -> CTE:
 
     By the token alone: `state = leased` beside it led to a plan half as fast, so every way out of leased clears it.
     """
-    asked = unnested(queues=Text(), ids=Text(), tokens=TOKEN, **columns)
+    asked = unnested({"queues": Text(), "ids": Text(), "tokens": TOKEN}, **columns)
     is_held = (job.c.queue == asked.c.queues) & (job.c.id == asked.c.ids) & (job.c.lease_token == asked.c.tokens)
     wanted = [asked.c[name] for name in columns]
     return locked(select(asked.c.n, job.c.queue, job.c.id, *wanted).join_from(asked, job, is_held), job)

@@ -65,7 +65,7 @@ class StoringStatements:
     @cached_property
     def insert(self) -> str:
         """Stores what is not there yet, and answers for what it stored."""
-        new = unnested(**COLUMNS)
+        new = unnested(None, **COLUMNS)
         run_at = func.coalesce(new.c.run_at, after(NOW, new.c.delay))
         values = {
             **{name: new.c[name] for name in COLUMNS if name != "delay"},

@@ -1,0 +1,124 @@
+"""
+What only PostgreSQL can tell of itself: write-ahead log, heap-only updates, and a lease past a million rows.
+
+wal_per_cycle: bytes of log for leasing and completing a job of 200 bytes, next to no full-page images among them.
+renew_hot: the share of renewals that touch no index, all held jobs being renewed five times.
+lease_past_million: a lease of 64 beside 100 times --size rows that are not due, of a more urgent priority.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from functools import partial
+from urllib.parse import parse_qs, urlsplit
+
+from psycopg import sql
+
+from benchmarks import stage as stages
+from benchmarks.command import main
+from benchmarks.floors_sql import postgres
+from benchmarks.measure import MILLISECONDS, Measure, Unit
+from benchmarks.stage import SLICE, TYPE, Stage
+from scheduler.backend import Backend
+from scheduler.errors import NotSupported
+from scheduler.jobs import NewJob, Priority
+
+BYTES = Unit("bytes/job", float)
+PERCENT = Unit("%", lambda share: share * 100.0)
+BATCH = 64
+HELD = 640
+RENEWALS = 5
+STABLE = 3  # readings that are the same
+AHEAD = 100  # rows not due for each of --size
+
+
+def measures(stage: Stage) -> Iterator[Measure]:
+    """On PostgreSQL alone."""
+    if stage.store != "postgres":
+        raise NotSupported("these costs can be read from PostgreSQL alone: --backend postgresql://…")
+    yield Measure(name="wal_per_cycle", unit=BYTES, run=partial(log_of_a_cycle, stage))
+    yield Measure(name="renew_hot", unit=PERCENT, run=partial(heap_only_renewals, stage))
+    yield Measure(name="lease_past_million", unit=MILLISECONDS, run=partial(lease_past_rows, stage))
+
+
+def log_of_a_cycle(stage: Stage) -> float:
+    """Bytes a job, in a schema of its own: pages that are new since the checkpoint need no image."""
+    schema = f"bench_{uuid.uuid4().hex[:12]}"
+    backend = stage.open(schema=schema)
+    try:
+        with postgres(stage.url) as session:
+            session.execute("CHECKPOINT")
+            _fill(backend, "wal", stage.size)
+            before = session.execute("SELECT pg_current_wal_insert_lsn()").fetchone()
+            while leases := stages.lease(backend, "wal", BATCH):
+                stages.complete(backend, leases)
+            row = session.execute("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), %s)", before).fetchone()
+    finally:
+        backend.close()
+        with postgres(stage.url) as session:
+            session.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(schema)))
+    return float(row[0]) / stage.size if row else 0.0
+
+
+def heap_only_renewals(stage: Stage) -> float:
+    """The share of them."""
+    queue = stage.new_queue()
+    _fill(stage.backend, queue, HELD)
+    held = []
+    while leases := stages.lease(stage.backend, queue, BATCH):
+        held += leases
+    before = _updates(stage)
+    for _ in range(RENEWALS):
+        stage.backend.renew(held, stages.LEASE)
+    after = _updates(stage)
+    stages.complete(stage.backend, held)
+    return (after[1] - before[1]) / (after[0] - before[0])
+
+
+def _updates(stage: Stage) -> tuple[int, int]:
+    """All updates of the job table and the heap-only ones, once every session has reported: they take their time."""
+    (schema,) = parse_qs(urlsplit(stage.url).query).get("schema", ["scheduler"])
+    found: list[tuple[int, int]] = []
+    while len(found) < STABLE or len(set(found[-STABLE:])) > 1:
+        time.sleep(1.1)
+        stage.backend.ping()  # a session reports a second later, and when it is used
+        with postgres(stage.url) as session:
+            row = session.execute(
+                "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE schemaname = %s AND relname = 'job'",
+                [schema],
+            ).fetchone()
+        found.append(row or (0, 0))
+    return found[-1]
+
+
+def lease_past_rows(stage: Stage) -> float:
+    """Seconds of a call."""
+    queue = stage.new_queue()
+    _fill(stage.backend, queue, stage.size * AHEAD, delay=3_600.0, priority=Priority.URGENT)
+    _fill(stage.backend, queue, stage.size)
+    seconds, calls = 0.0, 0
+    while True:
+        start = time.perf_counter()
+        leases = stages.lease(stage.backend, queue, BATCH)
+        seconds += time.perf_counter() - start
+        if not leases:
+            return seconds / calls
+        calls += 1
+        stages.complete(stage.backend, leases)
+
+
+def _fill(
+    backend: Backend, queue: str, count: int, *, delay: float = 0.0, priority: Priority = Priority.NORMAL
+) -> None:
+    for start in range(0, count, SLICE):
+        number = min(SLICE, count - start)
+        backend.enqueue(
+            [NewJob(type=TYPE, payload=b"x" * 200, queue=queue, delay=delay, priority=priority) for _ in range(number)]
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, measures, size=10_000))
