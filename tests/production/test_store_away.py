@@ -173,6 +173,22 @@ def test_an_outage_shorter_than_a_lease_loses_none(place, proxy, new_crew):
         assert watcher.metrics.counts["recovered.ready"] == 0
 
 
+def test_a_worker_takes_a_lost_answer_for_no_more_than_that(place, proxy, new_crew):
+    """failures.md 7, whatever it had asked for: the store does it, the connection breaks, and nothing runs twice."""
+    lost = [proxy.swallow_reply() for _ in range(12)]
+    crew = new_crew(proxy.url, lease_duration=20.0)
+    crew.go.set()
+    ids = []
+    with crew.worker:
+        while not all(event.is_set() for event in lost):
+            ids += [place.add("work", max_retries=3) for _ in range(5)]
+            elapse(0.05)
+        place.until_finished(*ids)
+    assert place.states(ids) == {"succeeded": len(ids)}
+    assert crew.runs == dict.fromkeys(ids, 1)
+    assert {(job.attempts, job.crashes) for job in map(place.job, ids)} == {(1, 0)}
+
+
 @pytest.mark.parametrize("warm", [True, False], ids=["warm", "cold"])
 @pytest.mark.parametrize("how", ["refuse", "black_hole"])
 def test_a_producer_fails_within_seconds_and_works_again_afterwards(place, proxy, how, warm):
