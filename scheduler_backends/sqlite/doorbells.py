@@ -13,13 +13,13 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 Watched = tuple[str, str]  # queue and id of a job that a transaction under way has stored
 
-_LONGEST_PATH: Final = 100  # bytes that fit into a socket address everywhere
+_LONGEST: Final = 70  # bytes of a folder's path: a socket's address takes some 100, the name included
 _MOST_QUEUES: Final = 100
 _FULL: Final = 8  # datagrams found waiting after which some may have been refused: Linux holds back at 10
 _SIZE: Final = 65_536
@@ -31,13 +31,12 @@ class Doorbell:
     def __init__(self, folder: str) -> None:
         self.name = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._path = Path(folder) / self.name
-        if len(os.fsencode(self._path)) > _LONGEST_PATH:
-            raise OSError("the path is too long for a socket")
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             self.socket.setblocking(False)
             self._path.parent.mkdir(exist_ok=True)
-            self.socket.bind(str(self._path))
+            with _short(folder) as place:
+                self.socket.bind(f"{place}/{self.name}")
         except BaseException:
             self.socket.close()
             raise
@@ -101,12 +100,25 @@ class Ringer:
         if self._socket is None:
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             self._socket.setblocking(False)
-        for name in others:
-            path = f"{self._folder}/{name}"
-            try:
-                self._socket.sendto(datagram, path)
-            except ConnectionRefusedError:  # its process was killed
-                with contextlib.suppress(OSError):
-                    Path(path).unlink()
-            except OSError:  # full: it has news enough; or it has just gone
-                pass
+        with contextlib.suppress(OSError), _short(self._folder) as place:  # or the folder has just gone
+            for name in others:
+                try:
+                    self._socket.sendto(datagram, f"{place}/{name}")
+                except ConnectionRefusedError:  # its process was killed
+                    with contextlib.suppress(OSError):
+                        Path(self._folder, name).unlink()
+                except OSError:  # full: it has news enough; or it has just gone
+                    pass
+
+
+@contextlib.contextmanager
+def _short(folder: str) -> Iterator[str]:
+    """A path to *folder* that is short enough for a socket's address; Linux has one for every open folder."""
+    if len(os.fsencode(folder)) <= _LONGEST:
+        yield folder
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)

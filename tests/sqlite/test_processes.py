@@ -7,6 +7,7 @@ import os
 import signal
 import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -74,8 +75,8 @@ def test_processes_killed_at_any_moment_leave_a_sound_file(path):
         for process in processes:
             process.kill()
             process.join(30)
-    (check,) = sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone()
-    assert check == "ok"
+    with closing(sqlite3.connect(path)) as direct:
+        assert direct.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     backend.enqueue([NewJob(type="mail", queue=QUEUE)])  # nobody holds the gate
     backend.close()
 
