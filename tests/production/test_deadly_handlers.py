@@ -72,7 +72,7 @@ def test_a_handler_that_closes_all_descriptors_harms_its_own_process_at_most(pla
     """Which may go on, or break and be replaced: the store stays whole, and no job is lost or ends in dead for it."""
     closing = place.add("descriptors")
     calm = [place.add("calm", max_retries=100) for _ in range(10)]
-    worker = place.worker("hostile:worker", "--processes", "2")
+    worker = place.worker("hostile:worker", "--processes", "2", GRACE="2")
     place.until_finished(closing, *calm)
     calm += [place.add("calm", max_retries=100) for _ in range(10)]
     place.until_finished(*calm)

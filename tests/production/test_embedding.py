@@ -26,9 +26,17 @@ def drain(place):
     assert worker.ended() == 0, worker.output
 
 
-@pytest.mark.parametrize(("how", "status"), [("returns", 0), ("raises", 1), ("exits", 3)])
-def test_a_worker_in_the_background_ends_in_order_with_its_interpreter(place, how, status):
-    """Though it has more to do than the grace allows: what has begun is finished and recorded, the rest given back."""
+def test_a_worker_in_the_background_ends_in_order_with_its_interpreter(place):
+    """Though there is more to do than the grace allows: what has begun is finished, the rest is given back."""
+    check_exit(place, "returns", 0)
+
+
+@pytest.mark.parametrize(("how", "status"), [("raises", 1), ("exits", 3)])
+def test_it_does_so_however_the_interpreter_ends(file_place, how, status):
+    check_exit(file_place, how, status)
+
+
+def check_exit(place, how, status):
     program = place.python("exits.py", how)
     assert program.ended() == status, program.output
     ids = everything(place)
@@ -64,8 +72,17 @@ def test_children_forked_while_a_worker_is_at_work_use_connections_of_their_own(
     assert place.runs() == dict.fromkeys(ids, 1)
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_processes_of_multiprocessing_enqueue(place, method):
+def test_processes_that_multiprocessing_forks_enqueue(place):
+    check_processes(place, "fork")
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_processes_that_multiprocessing_starts_otherwise_enqueue(file_place, method):
+    """Each makes a backend of its own, from the URL."""
+    check_processes(file_place, method)
+
+
+def check_processes(place, method):
     program = place.python("multi.py", method)
     assert program.ended() == 0, program.output
     drain(place)

@@ -17,23 +17,21 @@ LEASE, RECOVER_INTERVAL = 1.0, 2.0  # seconds, as applications/steady.py has the
 PROMISED = LEASE + RECOVER_INTERVAL + 1.0
 
 
-def test_a_killed_processs_jobs_run_again_within_a_lease_and_a_recovery_interval(place, record_property):
+@pytest.mark.parametrize("kills", [1, pytest.param(8, marks=pytest.mark.long)])
+def test_a_killed_processs_jobs_run_again_within_a_lease_and_a_recovery_interval(place, kills, record_property):
     """The promise is lease_duration + recover_interval + 1 s, from the kill to the next start of the handler."""
     worker = place.worker("steady:worker", "--processes", "2", "--threads", "2")
     took = []
-    for _ in range(2):
+    for _ in range(kills):
         id = place.add("lasting", max_retries=100)
         process = place.until_line("began", id).process
-        others = [place.add("lasting", max_retries=100) for _ in range(2)]
-        for other in others:
-            place.until_line("began", other)
         os.kill(process, signal.SIGKILL)
         killed = now()
         took.append(place.until_line("began", id, times=2).at - killed)
         (place.folder / "go").touch()
-        place.until_finished(id, *others)
+        place.until_finished(id)
         (place.folder / "go").unlink()
-        assert place.states([id, *others]) == {"succeeded": 3}
+        assert place.job(id).state == "succeeded"
     record_property("seconds", took)
     assert max(took) <= PROMISED, took
     worker.signal(signal.SIGTERM)
@@ -71,7 +69,7 @@ def test_a_worker_that_bears_a_dead_ones_name_keeps_none_of_its_jobs(place):
     assert worker.ended() == 0, worker.output
 
 
-@pytest.mark.parametrize("rounds", [2, pytest.param(12, marks=[pytest.mark.long, pytest.mark.timeout(600)])])
+@pytest.mark.parametrize("rounds", [1, pytest.param(12, marks=[pytest.mark.long, pytest.mark.timeout(600)])])
 def test_workers_that_are_stopped_under_load_run_nothing_twice(place, rounds):
     """TERM to the command while jobs flow, again and again: what has begun is finished, the rest is given back."""
     ids: list[str] = []
