@@ -22,8 +22,8 @@ from scheduler.states import JobState
 from scheduler.testing import ManualClock
 from scheduler_backends.memory import MemoryBackend
 
-# In the long run only: once in a great while CPython 3.11 did not come back from an exception that a trace function raised,
-# and no time limit could end that test.
+# In the long run only: once in a great while CPython 3.11 does not come back from an exception that a trace function
+# has raised, and no time limit ends that test.
 pytestmark = pytest.mark.long
 
 _ROOM = str(Path(scheduler_backends.memory.__file__).parent)
