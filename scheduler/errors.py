@@ -82,11 +82,7 @@ class UnknownJobType(HandlerError):
 
 
 class WorkerCrashed(SchedulerError):
-    """
-    A worker ended because one of its own threads died of a bug, the `__cause__`, or too many handlers were `stuck`.
-
-    Pool threads that are stuck keep the interpreter from exiting; a program leaves by `os._exit` then.
-    """
+    """A worker ended: one of its own threads died of a bug, the `__cause__`, or too many handlers are `stuck`."""
 
     def __init__(self, message: str, *, stuck: int = 0) -> None:
         super().__init__(message)

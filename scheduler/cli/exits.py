@@ -23,7 +23,7 @@ def leave(status: int) -> None:
     """
     End the process at once, logs and streams flushed.
 
-    For a process with stuck threads: the interpreter's own exit would wait for them for ever.
+    For a process in which threads go on: the interpreter's own exit waits for those that handlers have started.
     """
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
