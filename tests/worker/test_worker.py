@@ -358,11 +358,18 @@ def test_health_of_a_worker_that_does_not_run() -> None:
 
 def test_health_tells_what_is_held_and_whether_there_is_room(stand: Stand) -> None:
     go = threading.Event()
-    worker = stand.worker(lambda job, ctx: go.wait(SOON), concurrency=2, queue_buffer=0)
+    begun = threading.Semaphore(0)
+
+    def handle(job: Job, ctx: JobContext) -> None:
+        begun.release()
+        go.wait(SOON)
+
+    worker = stand.worker(handle, concurrency=2, queue_buffer=0)
     with worker:
         assert worker.health.leasing
         jobs = stand.add_many(2)
-        stand.until(lambda: worker.health.held == 2)
+        assert begun.acquire(timeout=SOON)
+        assert begun.acquire(timeout=SOON)  # a job that was only held would be given back by the stop
         assert worker.health == Health(running=True, stopping=False, leasing=False, held=2, stuck=0, outage=0.0)
         worker.request_stop()
         assert (worker.health.stopping, worker.health.leasing) == (True, False)
