@@ -19,6 +19,7 @@ def rung(new_backend, redis_url, new_proxy):
     proxy = new_proxy(redis_url)
     backend = new_backend(redis_url, partitions=1)
     waiter = new_backend(proxy.url, partitions=1, timeout=0.3).waiter(["default"])
+    until(lambda: not raises_unavailable(lambda: waiter.wait(0.05)))  # 0.3 s are short on a loaded machine
     while waiter.wait(0.05):
         pass
     yield backend, proxy, waiter
