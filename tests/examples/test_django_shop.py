@@ -29,7 +29,7 @@ def test_an_order_is_confirmed_if_and_only_if_it_was_committed(shop, tmp_path):
     with bound_socket(0) as free:  # Django tells the port that it was given, so 0 would not say which it got
         port = free.getsockname()[1]
     web = shop("runserver", "--noreload", f"127.0.0.1:{port}")
-    web.expect("Starting development server")
+    web.expect(r"Starting (WSGI )?development server")
     url = f"http://127.0.0.1:{port}"
     wait_until(lambda: ask_json(f"{url}/orders/99")[0] == 404)
     placed = [ask_json(f"{url}/orders", article=f"article {number}") for number in range(3)]

@@ -140,14 +140,14 @@ def test_a_django_application_enqueues_before_and_after_its_reloader_restarted_i
     migrate = place.python("manage.py", "migrate", "--verbosity", "0", folder=folder, **environment)
     assert migrate.ended() == 0, migrate.output
     web = place.python("manage.py", "runserver", f"127.0.0.1:{port}", folder=folder, **environment)
-    web.expect("Starting development server")
+    web.expect(r"Starting (WSGI )?development server")
     url = f"http://127.0.0.1:{port}/orders"
     wait_until(lambda: ask_json(f"{url}/99")[0] == 404)
     assert ask_json(url, article="before")[0] == 201
     views = folder / "shop" / "views.py"
     views.write_text(views.read_text() + "\n# changed\n")
     web.expect("changed, reloading")
-    web.expect("Starting development server", times=2)
+    web.expect(r"Starting (WSGI )?development server", times=2)
     wait_until(lambda: ask_json(f"{url}/99")[0] == 404)
     assert ask_json(url, article="after")[0] == 201
     assert sum(place.backend.stats()[0].counts.values()) == 2
