@@ -3,9 +3,10 @@ NOTIFY, with restraint.
 
 It takes a lock that all commits share: with eight clients, one in every commit cut inserts from 20,100 to 8,300/s.
 
-It is a statement of its own behind the move, so moves stay as they are, and whoever hears it finds the work committed.
-At most one goes out for a queue within HUSH; a waiter that was woken looks once more that much later, which finds what
-was not told. Work committed later than that look may come is told after all.
+It follows the move as a statement of its own, so moves stay as they are, and whoever hears it finds the work committed;
+only the enqueue of one job, on which a web request may wait, takes it along. At most one goes out for a queue within
+HUSH. A waiter that was woken looks once more that much later, which finds what was not told: work is told of after all
+when it was committed later than that look may come.
 """
 
 from __future__ import annotations
@@ -34,16 +35,19 @@ class Notifier:
 
     def ring(self, queues: Collection[str]) -> None:
         """There is news of *queues*, committed."""
-        if not queues:
-            return
+        told = self.due(queues) if queues else []
+        if told:
+            self.tell(told)
+
+    def due(self, queues: Collection[str]) -> list[str]:
+        """Those of *queues* that were not told of lately. The caller tells of them, whatever comes."""
         now = time.monotonic()
         with self._lock:
             told = [queue for queue in queues if now - self._last.get(queue, -HUSH) >= HUSH]
             if len(self._last) + len(told) > _MOST_QUEUES:
                 self._last = {queue: at for queue, at in self._last.items() if now - at < HUSH}
             self._last.update(dict.fromkeys(told, now))
-        if told:
-            self.tell(told)
+        return told
 
     def tell(self, queues: Iterable[str]) -> None:
         """Send without restraint."""

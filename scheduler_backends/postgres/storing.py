@@ -40,12 +40,12 @@ class Storing:
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
         """See `Backend.enqueue`."""
+        checked = check_new_jobs(jobs)
+        self._know({job.queue for job in checked})
+        if len(checked) == 1:
+            return self._enqueue_one(checked[0])
         answers: list[Enqueued] = []
-        for part in slices(check_new_jobs(jobs), _SLICE):
-            queues = {job.queue for job in part}
-            if not queues <= self._known:
-                self._store.run(self._statements.know_queues, name=sorted(queues - self._known))
-                self._known |= queues
+        for part in slices(checked, _SLICE):
             stored = self._copied(part) if len(part) >= _COPY_FROM else None
             if stored is None:
                 stored = self._inserted(self._store.run, part)
@@ -73,6 +73,30 @@ class Storing:
             run(self._statements.notify, channel=self._channel, name=sorted(soon))
         return stored
 
+    def _know(self, queues: set[str]) -> None:
+        if not queues <= self._known:
+            self._store.run(self._statements.know_queues, name=sorted(queues - self._known))
+            self._known |= queues
+
+    def _enqueue_one(self, job: NewJob) -> list[Enqueued]:
+        """In one round trip, the notification included, unless the id is taken."""
+        is_now = job.run_at is None and not job.delay
+        tells = is_now and bool(self._store.notifier.due((job.queue,)))
+        parameters = dict(zip(COLUMNS, _values(job), strict=True))
+        if tells:
+            statement = self._statements.insert_one_and_notify
+            rows = self._store.run(statement, channel=self._channel, **parameters)
+        else:
+            rows = self._store.run(self._statements.insert_one, **parameters)
+        if rows and rows[0][0] is not None:
+            run_at, due_at, created_at = rows[0][:3]
+            stored = [Enqueued(job=stored_job(job, run_at, due_at, created_at), is_new=True)]
+        else:
+            stored = self._inserted(self._store.run, [job])
+        if not tells:
+            self._store.notifier.ring(_soon(stored))
+        return stored
+
     def _inserted(self, run: Run, jobs: Sequence[NewJob]) -> list[Enqueued]:
         answers: dict[int, Enqueued] = {}
         left = dict(enumerate(jobs))
@@ -97,8 +121,6 @@ class Storing:
         raise BackendUnavailable("jobs with these ids come and go too fast to tell whether they are stored")
 
     def _insert(self, run: Run, jobs: Sequence[NewJob]) -> Rows:
-        if len(jobs) == 1:
-            return run(self._statements.insert_one, **dict(zip(COLUMNS, _values(jobs[0]), strict=True)))
         columns = zip(*map(_values, jobs), strict=True)
         return run(
             self._statements.insert, **{name: list(values) for name, values in zip(COLUMNS, columns, strict=True)}
