@@ -10,10 +10,6 @@ from scheduler.errors import JobInterrupted
 
 _set_exception = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _set_exception.argtypes = (ctypes.c_ulong, ctypes.py_object)
-# The same function with an untyped second argument: NULL takes back an exception that was not delivered yet.
-_clear_exception = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p)(
-    ("PyThreadState_SetAsyncExc", ctypes.pythonapi)
-)
 
 
 class _Raised(JobInterrupted):
@@ -21,6 +17,10 @@ class _Raised(JobInterrupted):
 
     def __init__(self) -> None:
         super().__init__("timeout")
+
+
+class _Stopper(BaseException):
+    """Raised in the own thread to take the place of one that may be pending still."""
 
 
 class Interruptible:
@@ -64,12 +64,27 @@ class Interruptible:
                 try:
                     with self._lock:
                         self._open = False
-                    _clear_exception(self._thread, None)
+                    if self._asked:
+                        self._flush()
                     break
                 except _Raised as error:
-                    if not returned:  # a function that returned in time has succeeded
-                        raised = raised or error
+                    if not returned and raised is None:  # a function that returned in time has succeeded
+                        raised = error
         try:
             return result, raised
         finally:
             raised = None  # its traceback leads to this frame: a circle would keep alive whatever the handler held
+
+    def _flush(self) -> None:
+        """
+        Let nothing be pending in this thread.
+
+        Setting NULL would do that too, but leaves the interpreter's mark that something is pending: all threads then
+        look for it at every turn, for good, and Python 3.11 hangs where a debugger or a coverage tool traces it.
+        """
+        try:
+            _set_exception(self._thread, _Stopper)
+            while True:  # until it is delivered, which takes a turn
+                pass
+        except _Stopper:
+            return
