@@ -109,6 +109,7 @@ def test_jobs_given_back_are_first_in_line_in_their_old_order(stand: Stand, held
         held.wait_begun()
         stand.until(lambda: worker.health.held == 4)
         worker.request_stop(SOON)
+        stand.until(lambda: worker._session and not worker._session.inflight.buffered)
         held.go.set()
         running.report()
     assert [lease.job.id for lease in stand.lease(10)] == jobs[1:]
