@@ -11,7 +11,8 @@ import psycopg
 from psycopg import pq
 
 T = TypeVar("T")
-_READY_NONE = 0  # what a driver's generator is sent when nothing happened for an interval
+# What a driver's generator is sent when nothing happened for an interval (by psycopg 3.2.11 and newer).
+_READY_NONE = 0
 
 
 class BoundedConnection(psycopg.Connection[Any]):
