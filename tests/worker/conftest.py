@@ -3,18 +3,20 @@ The store on which the worker's tests run: every test that takes `stand` or `ope
 
 To run them on one more store, add its opener: it takes the test's `request`, from which it can get the store's own
 fixtures, and answers what opens backends on one and the same empty store. Queues bear new names in every test, so a
-store may be shared.
+store may be shared. Every change is tested on memory; the others are `long`, and chosen by `-m long -k sqlite`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from scheduler.backend import Backend
 from scheduler.queues import Retention
 from scheduler_backends.memory import MemoryBackend
+from scheduler_backends.sqlite import SqliteBackend
 from worker.stand import KEEP, OpenBackend, Stand
 
 
@@ -22,10 +24,20 @@ def _memory(request: pytest.FixtureRequest) -> Callable[[Retention], Backend]:
     return lambda retention: MemoryBackend(retention=retention)
 
 
-STORES: dict[str, Callable[[pytest.FixtureRequest], Callable[[Retention], Backend]]] = {"memory": _memory}
+def _sqlite(request: pytest.FixtureRequest) -> Callable[[Retention], Backend]:
+    path: Path = request.getfixturevalue("tmp_path") / "jobs.db"
+    return lambda retention: SqliteBackend(path, retention=retention)
 
 
-@pytest.fixture(params=STORES)
+STORES: dict[str, Callable[[pytest.FixtureRequest], Callable[[Retention], Backend]]] = {
+    "memory": _memory,
+    "sqlite": _sqlite,
+}
+
+
+@pytest.fixture(
+    params=[pytest.param(name, marks=() if name == "memory" else pytest.mark.long) for name in STORES],
+)
 def open_backend(request: pytest.FixtureRequest) -> Iterator[OpenBackend]:
     """Opens backends on the store under test, and closes them at the end."""
     opener = STORES[request.param](request)
