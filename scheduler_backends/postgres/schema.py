@@ -45,7 +45,7 @@ CREATE TABLE {s}{p}job (
     autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_threshold = 5000
 )""",
     f"CREATE INDEX {{p}}job_claim ON {{s}}{{p}}job (queue, priority, due_at, id) WHERE state IN {WAITING}",
-    f"CREATE INDEX {{p}}job_leased ON {{s}}{{p}}job (queue, lease_token, id) WHERE state = {LEASED}",
+    f"CREATE INDEX {{p}}job_leased ON {{s}}{{p}}job (queue, lease_token) WHERE state = {LEASED}",
     f"CREATE INDEX {{p}}job_retry ON {{s}}{{p}}job (queue, due_at, id) WHERE state = {RETRY_WAIT}",
     f"CREATE INDEX {{p}}job_finished ON {{s}}{{p}}job (queue, state, finished_at, id) WHERE state IN {FINISHED}",
     """CREATE TABLE {s}{p}queue (name text COLLATE "C" NOT NULL PRIMARY KEY, paused boolean NOT NULL DEFAULT false)""",

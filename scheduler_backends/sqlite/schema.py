@@ -40,7 +40,7 @@ CREATE TABLE {prefix}job (
     PRIMARY KEY (queue, id)
 )""",
     f"CREATE INDEX {{prefix}}job_claim ON {{prefix}}job (queue, priority, due_at, id) WHERE state IN {WAITING}",
-    f"CREATE INDEX {{prefix}}job_leased ON {{prefix}}job (queue, lease_token, id) WHERE state = {LEASED}",
+    f"CREATE INDEX {{prefix}}job_leased ON {{prefix}}job (queue, lease_token) WHERE state = {LEASED}",
     f"CREATE INDEX {{prefix}}job_retry ON {{prefix}}job (queue, due_at, id) WHERE state = {RETRY_WAIT}",
     f"CREATE INDEX {{prefix}}job_finished ON {{prefix}}job (queue, state, finished_at, id) WHERE state IN {FINISHED}",
     "CREATE TABLE {prefix}queue (name TEXT NOT NULL PRIMARY KEY, paused INTEGER NOT NULL DEFAULT 0)",
