@@ -61,6 +61,19 @@ class Program:
             self.lines.append(line)
         return found
 
+    def expect_after(self, cause: Callable[[], object], pattern: str) -> None:
+        """Expect a line after a deed that the program may overlook: done again after each 5 s without a line."""
+        for _ in range(int(WITHIN / 5.0)):
+            cause()
+            with contextlib.suppress(queue.Empty):
+                while line := self._new.get(timeout=5.0):
+                    self.lines.append(line)
+                    if re.search(pattern, line):
+                        return
+                self._new.put(None)
+                break
+        pytest.fail(f"no line like {pattern!r} within {WITHIN} s in:\n{self.output}")
+
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
 
