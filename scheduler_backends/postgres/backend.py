@@ -222,6 +222,10 @@ class PostgresBackend(Backend):
         """The version of the schema in the database, 0 = none."""
         return self._database.alone(self._schema.version)
 
+    def check_schema(self) -> None:
+        """Raise `SchemaMismatch`, which says what to do, unless the schema is up to date. Changes nothing."""
+        self._database.alone(lambda driver: self._schema.check(driver, may_migrate=False))
+
     def migration_sql(self, from_version: int = 0, to_version: int | None = None) -> str:
         """What `migrate` runs between two versions of the schema, for those who review it (None = the newest)."""
         return self._schema.migration_sql(from_version, to_version)

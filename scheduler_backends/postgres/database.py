@@ -8,7 +8,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import psycopg
 import sqlalchemy as sa
@@ -20,6 +20,7 @@ from scheduler.errors import BackendClosed
 from scheduler_backends.postgres.connections import BoundedConnection, is_alive
 from scheduler_backends.postgres.errors import ERRORS, REPEATABLE, translated
 
+T = TypeVar("T")
 Rows = list[tuple[Any, ...]]
 Driver = psycopg.Connection[Any]
 
@@ -62,7 +63,7 @@ class Database:
             except ERRORS as error:
                 raise translated(error) from error
 
-    def alone(self, work: Callable[[Driver], int]) -> int:
+    def alone(self, work: Callable[[Driver], T]) -> T:
         """Do *work* on a connection in autocommit mode, before or instead of what every process does first."""
         try:
             with self.connection(prepared=False) as driver:
@@ -85,8 +86,9 @@ class Database:
         try:
             if not autocommit:
                 driver.autocommit = True  # a flag of the driver: costs no round trip
-            if prepared and self._prepare is not None:
-                self._prepare(driver)
+            prepare = self._prepare  # threads that come at once all do it, and another may be done meanwhile
+            if prepared and prepare is not None:
+                prepare(driver)
                 self._prepare = None
             yield driver
         except BaseException as error:

@@ -106,7 +106,8 @@ class Schema:
 
     @property
     def _lock(self) -> int:
-        return zlib.crc32(f"reliable-scheduler {self._versions}".encode())
+        # One for all prefixes: whoever is first makes the schema, and IF NOT EXISTS fails when two do so at once.
+        return zlib.crc32(f"reliable-scheduler {self._schema}".encode())
 
 
 def _run(driver: Driver, statement: str, *parameters: object) -> Any:

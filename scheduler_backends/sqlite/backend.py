@@ -180,11 +180,12 @@ class SqliteBackend(Backend):
 
     def schema_version(self) -> int:
         """The version of the schema in the file, 0 = none."""
-        connection = self._file.connect()
-        try:
+        with self._file.writing(single=True, prepared=False) as connection:  # making a file disturbs who reads it
             return schema.version_of(connection.execute, self._prefix)
-        finally:
-            connection.close()
+
+    def check_schema(self) -> None:
+        """Raise `SchemaMismatch`, which says what to do, unless the schema is up to date. Changes nothing."""
+        check_version(self.schema_version(), len(schema.STEPS), may_migrate=False)
 
     def migration_sql(self, from_version: int = 0, to_version: int | None = None) -> str:
         """What `migrate` runs between two versions of the schema, for those who review it (None = the newest)."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -39,6 +41,25 @@ def test_eight_processes_at_once_make_it_once(postgres_url, schema):
         process.join(30)
     assert sorted(found) == [0] * 7 + [1]
     assert [process.exitcode for process in processes] == [0] * 8
+
+
+@pytest.mark.parametrize("share", ["nothing", "the backend", "the schema"])
+def test_threads_that_use_an_empty_database_at_once_make_it_once(new_backend, share):
+    """Each with a backend of its own, all with one, or with tables of their own that are the first in the schema."""
+    prefixes = [f"p{number}_" if share == "the schema" else "" for number in range(8)]
+    backends = [new_backend(prefix=prefix) for prefix in prefixes] if share != "the backend" else [new_backend()] * 8
+    gate = threading.Barrier(8)
+
+    def enqueue(backend: PostgresBackend) -> str:
+        gate.wait(30)
+        (answer,) = backend.enqueue([NewJob(type="mail")])
+        return answer.job.id
+
+    with ThreadPoolExecutor(8) as threads:
+        ids = list(threads.map(enqueue, backends))
+    for backend, one in zip(backends, ids, strict=True):
+        assert set(backend.get("default", [one])) == {one}
+        assert backend.schema_version() == 1
 
 
 def test_it_may_be_done_again(backend):
@@ -149,8 +170,9 @@ def test_people_can_read_the_jobs(backend, postgres_url, schema):
 
 def test_the_command(postgres_url, schema, capsys):
     url = f"{postgres_url}?schema={schema}"
-    assert main(["check", url]) == 1
-    assert "migrate" in capsys.readouterr().err
+    for unsure in (url, f"{url}&migrate=true"):
+        assert main(["check", unsure]) == 1
+        assert "migrate" in capsys.readouterr().err
     assert main(["sql", url]) == 0
     assert f"CREATE TABLE {schema}.job (" in capsys.readouterr().out
     assert main(["migrate", url]) == 0

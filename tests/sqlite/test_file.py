@@ -100,8 +100,9 @@ def test_an_argument_that_cannot_be_is_refused(path, options):
 
 def test_a_folder_that_is_not_there_is_a_clear_error(tmp_path):
     backend = SqliteBackend(tmp_path / "nowhere" / "jobs.db")
-    with pytest.raises(BackendUnavailable, match="cannot be opened"):
-        backend.enqueue([new_job()])
+    for call in (lambda: backend.enqueue([new_job()]), backend.schema_version, backend.migrate):
+        with pytest.raises(BackendUnavailable, match="cannot be opened"):
+            call()
     (tmp_path / "nowhere").mkdir()
     backend.enqueue([new_job()])
     backend.close()
@@ -232,7 +233,7 @@ def test_the_sql_makes_the_same_schema(path, tmp_path):
 
 
 def test_the_command(path, capsys):
-    url = f"sqlite:///{path}?migrate=false"
+    url = f"sqlite:///{path}"
     assert main(["check", url]) == 1
     assert "migrate" in capsys.readouterr().err
     assert main(["sql", url]) == 0
@@ -246,7 +247,14 @@ def test_a_closed_backend_says_so_and_may_be_closed_again(path):
     backend = SqliteBackend(path)
     backend.close()  # before it was ever used
     backend.close()
-    for call in (backend.ping, lambda: backend.enqueue([new_job()]), lambda: lease(backend), backend.migrate):
+    for call in (
+        backend.ping,
+        lambda: backend.enqueue([new_job()]),
+        lambda: lease(backend),
+        backend.migrate,
+        backend.schema_version,
+        backend.check_schema,
+    ):
         with pytest.raises(BackendClosed):
             call()
     assert not path.exists()

@@ -1,0 +1,43 @@
+"""The tables: made once however many threads come at once, with whatever call."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import pytest
+
+from scheduler.jobs import NewJob
+from scheduler_backends.sqlite import SqliteBackend
+
+CALLS: list[Callable[[SqliteBackend], object]] = [
+    lambda backend: backend.enqueue([NewJob(type="mail")]),
+    SqliteBackend.migrate,
+    SqliteBackend.schema_version,
+    SqliteBackend.stats,
+]
+
+
+@pytest.mark.parametrize("share", ["nothing", "the backend", "the file"])
+def test_threads_that_use_an_empty_file_at_once_make_it_once(path, share):
+    """Each with a backend of its own, all with one, or with tables of their own that are the first in the file."""
+    prefixes = [f"p{number}_" if share == "the file" else "scheduler_" for number in range(8)]
+    gate = threading.Barrier(8)
+
+    def call(backend: SqliteBackend, number: int) -> None:
+        gate.wait(30)
+        CALLS[number % len(CALLS)](backend)
+
+    with ExitStack() as stack, ThreadPoolExecutor(8) as threads:
+        if share == "the backend":
+            backends = [SqliteBackend(path, migrate=True)] * 8
+        else:
+            backends = [SqliteBackend(path, prefix=prefix, migrate=True) for prefix in prefixes]
+        for backend in backends:
+            stack.callback(backend.close)
+        list(threads.map(call, backends, range(8)))
+        for backend in backends:
+            backend.ping()
+            assert backend.schema_version() == 1
