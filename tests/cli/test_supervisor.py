@@ -68,7 +68,7 @@ def test_a_killed_child_is_replaced_and_what_it_held_is_told_and_run(application
 
 
 def test_a_job_that_kills_its_process_ends_in_dead_and_others_run(application):
-    """failures.md 12."""
+    """Guarantee 12."""
     poison = application.producer.enqueue("die", max_retries=2).job.id
     other = application.producer.enqueue("say", max_retries=5).job.id
     command = application.start("app:worker", "--processes", "2", "--threads", "1")

@@ -163,7 +163,7 @@ def _cut_at_every_line(
 
 @pytest.mark.parametrize("name", _CALLS)
 def test_a_call_cut_short_anywhere_loses_and_doubles_nothing(name: str) -> None:
-    """And the store serves on: the same call, made again, goes through."""
+    """Guarantee 8. And the store serves on: the same call, made again, goes through."""
 
     def check(scene: _Scene) -> None:
         assert scene.ids <= scene.all_ids()

@@ -66,6 +66,7 @@ class _Busy:
 
 
 def test_a_child_forked_while_other_threads_are_at_work_can_use_its_copy() -> None:
+    """Guarantee 27: no lock of another thread is left locked in it."""
     backend = MemoryBackend()
     add(backend, delay=3_600.0)
 

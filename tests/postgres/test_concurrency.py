@@ -33,7 +33,7 @@ def deadlocks(url: str) -> int:
 
 
 def hammer(url: str, backend: PostgresBackend, *, seconds: float) -> None:
-    """failures.md 23: eight threads renew, complete, fail and recover overlapping sets in random order."""
+    """Guarantee 23: eight threads renew, complete, fail and recover overlapping sets in random order."""
     backend.enqueue([NewJob(type="mail", queue=QUEUE, max_retries=1_000_000) for _ in range(500)])
     end = time.monotonic() + seconds
     shared: dict[str, Lease] = {}
@@ -161,7 +161,7 @@ def enqueue_in_child(backend: PostgresBackend, number: int) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # the very thing that is tried
 def test_children_of_a_fork_share_nothing(backend):
-    """failures.md 27"""
+    """Guarantee 27: four of them, and their parent meanwhile."""
     backend.enqueue([NewJob(type="parent", queue=QUEUE)])
     waiter = backend.waiter([QUEUE])
     waiter.wait(10.0)

@@ -57,6 +57,7 @@ def lost(proxy, of: str, call: Callable[[], object]) -> None:
 
 
 def test_an_enqueue_whose_answer_was_lost_may_be_repeated(proxy, new_backend):
+    """Guarantee 7, as do the next two."""
     backend = new_backend(proxy.url)
     backend.enqueue([new_job()])  # known queue, warm connection
     job = new_job(payload=b"once")
@@ -121,6 +122,7 @@ def test_a_refused_connection_is_a_clear_error_and_passes(proxy, new_backend):
 
 
 def test_a_black_hole_is_given_up_within_the_timeout_and_only_that_connection(proxy, new_backend):
+    """Guarantees 29 and 30."""
     backend = new_backend(proxy.url, timeout=0.5)
     backend.ping()
     proxy.black_hole()
@@ -195,6 +197,7 @@ def test_sessions_that_an_administrator_ended_are_replaced(new_backend, postgres
 @pytest.mark.every_flavour
 @pytest.mark.parametrize("how", ["restart", "kill"])
 def test_a_server_that_was_restarted_is_found_again(new_postgres_server, new_backend, how):
+    """Guarantee 22."""
     server = new_postgres_server()
     backend = new_backend(server.url)
     backend.enqueue([new_job() for _ in range(4)])

@@ -23,7 +23,7 @@ PATIENCE = 900.0  # seconds, on a loaded machine
 def test_every_acknowledged_job_succeeds_once_while_workers_and_the_server_are_killed(
     new_postgres_server, tmp_path, new_backend, schema
 ):
-    """The server is stopped "immediate", as a crash, three times. One worker is killed every second."""
+    """Guarantees 8 and 22: the server is stopped "immediate", three times. One worker is killed every second."""
     server = new_postgres_server(fsync=True)
     url = f"{server.url}?schema={schema}&retain_succeeded=86400&timeout=5"
     backend = new_backend(server.url)

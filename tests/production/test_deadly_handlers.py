@@ -29,7 +29,7 @@ def run_deadly(place, max_retries, *arguments):
 
 
 def test_a_job_that_ends_its_process_ends_in_dead_and_others_run(place):
-    """failures.md 12, by every way that a handler has. However it ended, the supervisor calls it a death."""
+    """Guarantee 12, by every way that a handler has. However it ended, the supervisor calls it a death."""
     worker = run_deadly(place, 0)
     deaths = Counter(re.findall(r"died \((.*?)\); replaced", worker.output))
     assert deaths["exit status 0"] == 1, worker.output

@@ -31,7 +31,7 @@ def end(worker):
 
 
 def test_an_exception_of_any_class_is_a_failed_attempt(place):
-    """failures.md 13 and 14: more of them than there are threads, and the worker goes on with all of its threads."""
+    """Guarantees 13 and 14: more of them than there are threads, and the worker goes on with all of its threads."""
     raising = {place.add("raises", name, max_retries=1): kind for name, kind in RAISED.items()}
     worker = place.worker("hostile:worker")
     place.until_finished(*raising)

@@ -55,7 +55,7 @@ def test_jobs_that_nobody_renews_run_again_in_memory_too(new_crew):
 
 
 def test_a_worker_that_bears_a_dead_ones_name_keeps_none_of_its_jobs(place):
-    """failures.md 1: names such as host and process 1 come back after a restart."""
+    """Guarantee 1: names such as host and process 1 come back after a restart."""
     id = place.add("lasting", max_retries=3)
     (lease,) = place.backend.lease([QUEUE], token=new_token(), worker_id="w1", duration=LEASE, limit=1)
     other = place.add("lasting")
@@ -76,7 +76,7 @@ def test_a_worker_that_bears_a_dead_ones_name_keeps_none_of_its_jobs(place):
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(12, marks=[pytest.mark.long, pytest.mark.timeout(600)])])
 def test_workers_that_are_stopped_under_load_run_nothing_twice(place, rounds):
-    """TERM to the command while jobs flow, again and again: what has begun is finished, the rest is given back."""
+    """Guarantee 24: TERM while jobs flow, again and again: what has begun is finished, the rest is given back."""
     ids: list[str] = []
 
     def begun(count):

@@ -66,7 +66,7 @@ def check_back(place, crew, threads, ids, *, may_be_recovered=False):
 
 @pytest.mark.parametrize("how", ["refuse", "black_hole"])
 def test_an_outage_longer_than_a_lease_costs_nothing_but_its_time(place, proxy, new_crew, how):
-    """failures.md 6, 22 and 29: handlers finish meanwhile, and what they did is recorded once."""
+    """Guarantees 6, 22 and 29: handlers finish meanwhile, and what they did is recorded once."""
     crew = new_crew(proxy.url)
     with crew.worker:
         ids = add_running(place, crew)
@@ -84,7 +84,7 @@ def test_an_outage_longer_than_a_lease_costs_nothing_but_its_time(place, proxy, 
 
 
 def test_a_worker_goes_on_after_its_server_was_killed_and_started_again(own_place, own_server, new_crew):
-    """failures.md 22, busy and then idle."""
+    """Guarantee 22, busy and then idle."""
     crew = new_crew(own_place.url)
     with crew.worker:
         ids = add_running(own_place, crew)
@@ -159,7 +159,7 @@ def test_leases_of_workers_that_were_cut_off_together_are_renewed_and_not_recove
 
 
 def test_an_outage_shorter_than_a_lease_loses_none(place, proxy, new_crew):
-    """failures.md 29: calls of the other loops hang meanwhile, and a worker that is not cut off recovers nothing."""
+    """Guarantee 29: calls of the other loops hang meanwhile, and a worker that is not cut off recovers nothing."""
     cut_off = new_crew(proxy.url, lease_duration=5.0, heartbeat_interval=0.5)
     watcher = new_crew(place.url, lease_duration=5.0, queues=("default",), concurrency=1)
     with cut_off.worker:
@@ -177,7 +177,7 @@ def test_an_outage_shorter_than_a_lease_loses_none(place, proxy, new_crew):
 
 
 def test_a_worker_takes_a_lost_answer_for_no_more_than_that(place, proxy, new_crew):
-    """failures.md 7, whatever it had asked for: the store does it, the connection breaks, and nothing runs twice."""
+    """Guarantee 7, whatever it had asked for: the store does it, the connection breaks, and nothing runs twice."""
     lost = [proxy.swallow_reply() for _ in range(12)]
     crew = new_crew(proxy.url, lease_duration=20.0)
     crew.go.set()
@@ -195,7 +195,7 @@ def test_a_worker_takes_a_lost_answer_for_no_more_than_that(place, proxy, new_cr
 @pytest.mark.parametrize("warm", [True, False], ids=["warm", "cold"])
 @pytest.mark.parametrize("how", ["refuse", "black_hole"])
 def test_a_producer_fails_within_seconds_and_works_again_afterwards(place, proxy, how, warm):
-    """failures.md 30: with a connection open before, and with none. The URLs here say timeouts of 1 or 2 s."""
+    """Guarantee 30: with a connection open before, and with none. The URLs here say timeouts of 1 or 2 s."""
     backend = backend_from_url(proxy.url)
     producer = Producer(backend)
     if warm:
@@ -214,7 +214,11 @@ def test_a_producer_fails_within_seconds_and_works_again_afterwards(place, proxy
 
 
 def test_a_file_that_somebody_else_keeps_locked_is_waited_for(file_place, new_crew):
-    """For longer than a lease, such as by a transaction that a handler left open in the file that holds the jobs."""
+    """
+    Guarantees 6, 22, 29 and 30, in a file.
+
+    For longer than a lease, such as by a transaction that a handler left open in the file that holds the jobs.
+    """
     crew = new_crew(f"{file_place.url}&timeout=0.5")
     with crew.worker:
         ids = add_running(file_place, crew)

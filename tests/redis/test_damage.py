@@ -214,7 +214,7 @@ WRITTEN = {
 
 @pytest.mark.parametrize(("move", "target"), [(move, target) for move, keys in WRITTEN.items() for target in keys])
 def test_a_destination_of_the_wrong_type_leaves_the_jobs_where_they_are(backend, raw, key, move, target):
-    """A script that fails half-way keeps its earlier writes; ours write nothing before they know that all will pass."""
+    """Guarantee 8: a script that fails keeps its earlier writes, so ours write when they know that all will pass."""
     jobs = [f"job{number}" for number in range(50)]
     held: list[Lease] = []
     if move == "promote_due":

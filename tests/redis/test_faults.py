@@ -70,6 +70,7 @@ def counts(backend: RedisBackend) -> dict[JobState, int]:
 
 
 def test_an_enqueue_whose_answer_was_lost_stores_once(lossy):
+    """Guarantee 7, as do those below, for every move."""
     new = jobs(50)
     lossy.lose_the_next_answer()
     answers = twice(lambda: lossy.through.enqueue(new))
@@ -150,6 +151,7 @@ def test_an_enqueue_cut_off_within_its_request_stores_nothing_twice(lossy):
 
 @pytest.mark.every_flavour
 def test_a_flushed_script_cache_goes_unnoticed(new_backend, redis_url, raw):
+    """Guarantee 21."""
     backend = new_backend(redis_url)
     for turn in range(20):
         backend.enqueue(jobs(64))
@@ -164,7 +166,7 @@ def test_a_flushed_script_cache_goes_unnoticed(new_backend, redis_url, raw):
 
 
 def test_a_flush_in_the_middle_of_a_group_of_calls_goes_unnoticed(new_backend, redis_url, raw):
-    """Another client flushes all the time, while calls of eight scripts each are under way."""
+    """Guarantee 21: another client flushes all the time, while calls of eight scripts each are under way."""
     backend = new_backend(redis_url)
     stop = threading.Event()
 
@@ -191,6 +193,7 @@ def test_a_flush_in_the_middle_of_a_group_of_calls_goes_unnoticed(new_backend, r
 
 
 def test_a_backend_works_again_after_its_server_was_killed(new_redis_server, new_backend):
+    """Guarantee 22."""
     server = new_redis_server(persistence="always")
     backend = new_backend(server.url)
     backend.enqueue(jobs(20))
@@ -225,6 +228,7 @@ def test_connections_that_were_closed_while_idle_are_replaced_without_an_error(b
 
 
 def test_a_black_hole_ends_in_an_error_in_time_and_another_connection_serves(new_backend, redis_url, new_proxy):
+    """Guarantees 29 and 30."""
     proxy = new_proxy(redis_url)
     backend = new_backend(proxy.url, timeout=0.3)
     backend.enqueue(jobs(1))

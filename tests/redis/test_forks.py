@@ -21,6 +21,7 @@ def _work(backend: RedisBackend, name: str) -> None:
 
 
 def test_children_forked_from_a_backend_in_use_work_beside_their_parent(new_backend, redis_url):
+    """Guarantee 27."""
     backend = new_backend(redis_url)
     backend.enqueue([NewJob(type="t", id="before")])
     waiter = backend.waiter(["default"])

@@ -23,6 +23,7 @@ PATIENCE = 900.0  # seconds, on a loaded machine
 def test_no_version_change_strands_a_job_while_workers_are_killed_and_producers_sleep(
     new_redis_server, new_backend, redis_prefix
 ):
+    """Guarantee 25: fifty changes, and fifty workers killed."""
     url = f"{new_redis_server(persistence='none').url}?prefix={redis_prefix}"
     outcome = storm(new_backend(url), url, "storm", rounds=50)
     assert outcome.lost == 0
@@ -33,7 +34,7 @@ def test_no_version_change_strands_a_job_while_workers_are_killed_and_producers_
 def test_every_acknowledged_job_succeeds_once_while_workers_and_the_server_are_killed(
     new_redis_server, new_backend, redis_prefix, tmp_path
 ):
-    """The server syncs each write; three times it is killed. One worker is killed every second."""
+    """Guarantees 8 and 22: the server syncs each write; three times it is killed. One worker is killed every second."""
     server = new_redis_server(persistence="always")
     url = f"{server.url}?prefix={redis_prefix}&retain_succeeded=86400"
     backend = new_backend(url)

@@ -219,7 +219,7 @@ def test_a_completion_cut_short_anywhere_leaves_the_version_listed_or_empty(
 
 
 def test_versions_change_while_threads_enqueue_and_work(new_backend, redis_url):
-    """A small storm; the long one has processes that are killed."""
+    """Guarantee 25. A small storm; the long one has processes that are killed."""
     stop = threading.Event()
     enqueued: list[list[str]] = []
     done: list[list[str]] = []

@@ -154,6 +154,7 @@ def test_a_full_disk_stores_nothing_and_passes(backend):
 
 
 def test_another_writer_that_does_not_end_is_a_bounded_wait(path):
+    """Guarantees 29 and 30, in a file."""
     backend = SqliteBackend(path, timeout=0.2)
     backend.enqueue([new_job()])
     other = sqlite3.connect(path, isolation_level=None)

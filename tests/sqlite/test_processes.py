@@ -166,7 +166,7 @@ def enqueue_in_child(backend: SqliteBackend) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # the very thing that is tried
 def test_children_of_a_fork_share_nothing(path):
-    """failures.md 27"""
+    """Guarantee 27: four of them, and their parent meanwhile."""
     backend = SqliteBackend(path)
     backend.enqueue([NewJob(type="parent", queue=QUEUE)])
     waiter = backend.waiter([QUEUE])

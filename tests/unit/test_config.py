@@ -93,6 +93,7 @@ def test_the_readmes_example_is_valid() -> None:
 
 @pytest.mark.parametrize("heartbeat", [0.501, 1.0, 2.0])
 def test_two_heartbeats_must_fit_in_a_lease(heartbeat: float) -> None:
+    """Guarantee 5, as do those below."""
     assert refused_field(WorkerConfig, lease_duration=1.0, heartbeat_interval=heartbeat) == "heartbeat_interval"
 
 

@@ -155,7 +155,7 @@ def test_where_the_number_of_retries_comes_from(
     default: int,
     expected: int,
 ) -> None:
-    """The argument, else the policy in force, else the default; an explicit 0 stays 0."""
+    """Guarantee 11: the argument, else the policy in force, else the default; an explicit 0 stays 0."""
     producer = Producer(backend, ProducerConfig(default_max_retries=default, retry_policy=configured))
     job = producer.enqueue("send", max_retries=argument, retry_policy=policy).job
     assert job.max_retries == expected

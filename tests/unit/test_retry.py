@@ -30,6 +30,7 @@ POLICIES = st.builds(
 @pytest.mark.parametrize("jitter", [0.0, 0.1, 1.0])
 @pytest.mark.parametrize("curve", ["exponential", "polynomial"])
 def test_a_delay_is_finite_positive_and_within_the_cap_at_any_attempt(curve: str, jitter: float, attempt: int) -> None:
+    """Guarantee 10."""
     policy = RetryPolicy(curve=curve, initial=1.0, cap=60.0, jitter=jitter)  # type: ignore[arg-type]  # one of the two
     for _ in range(20):
         assert 0.0 < policy.delay(attempt) <= 60.0

@@ -3,11 +3,15 @@ The store on which the worker's tests run: every test that takes `stand` or `ope
 
 To run them on one more store, add its opener: it takes the test's `request`, from which it can get the store's own
 fixtures, and answers what opens backends on one and the same empty store. Queues bear new names in every test, so a
-store may be shared. Every change is tested on memory; the others are `long`, and chosen by `-m long -k sqlite`.
+store may be shared.
+
+A test marked `every_store` shows a guarantee of docs/guarantees.md and runs on all of them with every change. Any other
+does so on memory; its runs on the other stores are `long`, and chosen by `-m long -k sqlite`.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -29,15 +33,48 @@ def _sqlite(request: pytest.FixtureRequest) -> Callable[[Retention], Backend]:
     return lambda retention: SqliteBackend(path, retention=retention)
 
 
+def _redis(request: pytest.FixtureRequest) -> Callable[[Retention], Backend]:
+    pytest.importorskip("redis")
+    from scheduler_backends.redis import RedisBackend, RedisConfig  # noqa: PLC0415 - an extra
+
+    url: str = request.getfixturevalue("redis_url")
+    config = RedisConfig(prefix=request.getfixturevalue("redis_prefix"), partitions=1)
+    return lambda retention: RedisBackend(url, config, retention=retention)
+
+
+def _postgres(request: pytest.FixtureRequest) -> Callable[[Retention], Backend]:
+    pytest.importorskip("psycopg")
+    from scheduler_backends.postgres import PostgresBackend  # noqa: PLC0415 - an extra
+
+    url: str = request.getfixturevalue("postgres_url")
+    prefix = f"worker{os.urandom(4).hex()}_"
+    return lambda retention: PostgresBackend(url, prefix=prefix, migrate=True, retention=retention)
+
+
 STORES: dict[str, Callable[[pytest.FixtureRequest], Callable[[Retention], Backend]]] = {
     "memory": _memory,
     "sqlite": _sqlite,
+    "redis": _redis,
+    "postgres": _postgres,
 }
+SERVERS = ("redis", "postgres")
 
 
-@pytest.fixture(
-    params=[pytest.param(name, marks=() if name == "memory" else pytest.mark.long) for name in STORES],
-)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test that opens a backend on every store: with each change where it says so, else in the long run."""
+    if "open_backend" not in metafunc.fixturenames:
+        return
+    everywhere = metafunc.definition.get_closest_marker("every_store") is not None
+    params = []
+    for name in STORES:
+        marks = [pytest.mark.integration] if name in SERVERS else []
+        if not everywhere and name != "memory":
+            marks.append(pytest.mark.long)
+        params.append(pytest.param(name, marks=marks))
+    metafunc.parametrize("open_backend", params, indirect=True)
+
+
+@pytest.fixture
 def open_backend(request: pytest.FixtureRequest) -> Iterator[OpenBackend]:
     """Opens backends on the store under test, and closes them at the end."""
     opener = STORES[request.param](request)

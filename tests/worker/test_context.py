@@ -183,5 +183,5 @@ print(os.waitpid(child, 0)[1])
 
 
 def test_a_fork_while_another_context_is_busy_leaves_the_childs_contexts_usable() -> None:
-    """failures.md 27: no lock that a thread of the parent holds is waited for in the child."""
+    """Guarantee 27: no lock that a thread of the parent holds is waited for in the child."""
     assert run_python(FORK, timeout=30) == "0"

@@ -1,4 +1,4 @@
-"""Failures from the field: what a fork leaves in the child (failures.md 27). Each in a program of its own."""
+"""What must never happen: what a fork leaves in the child (guarantee 27). Each in a program of its own."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ print(len(own), len(set(own)))
 
 
 def test_a_worker_started_before_a_fork_says_in_the_child_that_it_is_not_running() -> None:
-    """failures.md 27: and can be started there, without a lock that the parent's threads held."""
+    """Guarantee 27: and can be started there, without a lock that the parent's threads held."""
     assert run_python(NOT_RUNNING, timeout=110) == "[0, 0, 0, 0]"
 
 
@@ -112,5 +112,5 @@ def test_a_handler_may_fork_and_the_child_start_a_worker_of_its_own() -> None:
 
 
 def test_ids_and_tokens_of_parent_and_children_never_meet() -> None:
-    """failures.md 27: four children and their parent make a hundred jobs and tokens each."""
+    """Guarantee 27: four children and their parent make a hundred jobs and tokens each."""
     assert run_python(PRODUCERS, timeout=60) == "1000 1000"

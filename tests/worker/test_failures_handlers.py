@@ -1,4 +1,4 @@
-"""Failures from the field: what handlers and policies do (failures.md 10, 11, 13, 14, 15, 19, 26)."""
+"""What must never happen: what handlers and policies do (guarantees 10, 11, 13, 14, 15, 19, 26)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from worker.hostile import HOSTILE, Plain, WithNul, name_of
 from worker.stand import SOON, Stand
 from worker.test_runner import Broken
 
+pytestmark = pytest.mark.every_store
+
 
 @pytest.mark.parametrize("answer", [ZeroDivisionError(), SystemExit(), float("nan"), -5.0, 10.0**300, "soon"])
 def test_a_faulty_policy_leads_to_retry_wait_with_a_sane_delay(stand: Stand, answer: object) -> None:
-    """failures.md 10: it never loses the job."""
+    """Guarantee 10: it never loses the job."""
     job = stand.add()
     with stand.worker(lambda job, ctx: 1 / 0, retry_policy=Broken(answer)):
         waiting = stand.until_state(job.id, JobState.RETRY_WAIT)
@@ -31,7 +33,7 @@ def test_a_faulty_policy_leads_to_retry_wait_with_a_sane_delay(stand: Stand, ans
 
 @pytest.mark.parametrize(("max_retries", "runs"), [(0, 1), (3, 4), (None, 4)])
 def test_max_retries_n_is_n_plus_one_runs(stand: Stand, max_retries: int | None, runs: int) -> None:
-    """failures.md 11: 0 means one run; not given means the default, 3."""
+    """Guarantee 11: 0 means one run; not given means the default, 3."""
     producer = Producer(stand.backend)
     job = producer.enqueue("work", queue=stand.queue, max_retries=max_retries).job
 
@@ -47,7 +49,7 @@ def test_max_retries_n_is_n_plus_one_runs(stand: Stand, max_retries: int | None,
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit, Plain])
 def test_no_exception_of_any_class_costs_a_thread(stand: Stand, error: type[BaseException]) -> None:
-    """failures.md 13: ten of each on two threads; two normal jobs still run side by side afterwards."""
+    """Guarantee 13: ten of each on two threads; two normal jobs still run side by side afterwards."""
 
     def raises(job: Job, ctx: JobContext) -> None:
         raise error
@@ -67,7 +69,7 @@ def test_no_exception_of_any_class_costs_a_thread(stand: Stand, error: type[Base
 
 
 def test_recording_a_failure_works_whatever_the_exception_does(stand: Stand) -> None:
-    """failures.md 14: all of them, on one worker that still works afterwards."""
+    """Guarantee 14: all of them, on one worker that still works afterwards."""
     worker = stand.worker(concurrency=2, retry_policy=RetryPolicy.fixed(3_600.0))
 
     def raising(make: Callable[[], BaseException]) -> Callable[[Job, JobContext], None]:
@@ -96,7 +98,7 @@ async def _never_awaited() -> None: ...
 
 
 def test_a_plain_function_that_returns_a_coroutine_has_failed(stand: Stand) -> None:
-    """failures.md 15: nothing ran, and nobody warns of a coroutine that was never awaited."""
+    """Guarantee 15: nothing ran, and nobody warns of a coroutine that was never awaited."""
     job = stand.add(max_retries=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -112,7 +114,7 @@ def test_a_function_that_runs_its_coroutine_is_a_handler_like_any_other(stand: S
 
 
 def test_error_text_of_any_content_is_recorded(stand: Stand) -> None:
-    """failures.md 19: with NUL and surrogates; the payload is untouched."""
+    """Guarantee 19: with NUL and surrogates; the payload is untouched."""
     payload = bytes(range(256))
     job = stand.add(payload=payload, max_retries=1)
 
@@ -126,7 +128,7 @@ def test_error_text_of_any_content_is_recorded(stand: Stand) -> None:
 
 
 def test_an_unknown_type_waits_without_an_attempt_until_somebody_knows_it(stand: Stand) -> None:
-    """failures.md 26: leased at most once per unknown_type_delay; a worker that knows the type runs it."""
+    """Guarantee 26: leased at most once per unknown_type_delay; a worker that knows the type runs it."""
     job = stand.add(type="new", max_retries=0)
     old = stand.worker(stand.count_runs, unknown_type_delay=0.2)
     with old:
@@ -145,7 +147,7 @@ def test_an_unknown_type_waits_without_an_attempt_until_somebody_knows_it(stand:
 
 
 def test_an_unknown_type_is_dead_after_its_patience_and_starts_afresh_when_requeued(stand: Stand) -> None:
-    """failures.md 26: for a reason that names the type, and none is lost."""
+    """Guarantee 26: for a reason that names the type, and none is lost."""
     job = stand.add(type="gone", max_retries=5)
     with stand.worker(stand.count_runs, unknown_type_delay=0.02, unknown_type_patience=0.1):
         dead = stand.until_state(job.id, JobState.DEAD)

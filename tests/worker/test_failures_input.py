@@ -1,4 +1,4 @@
-"""Failures from the field: what producers hand in, with workers running (failures.md 17, 18, 20, 30)."""
+"""What must never happen: what producers hand in, with workers running (guarantees 17, 18, 20, 30)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from scheduler.states import JobState
 from scheduler.worker import JobContext
 from worker.stand import SOON, Stand
 
+pytestmark = pytest.mark.every_store
+
 
 def test_naive_times_are_refused_and_one_instant_in_three_zones_is_one(stand: Stand) -> None:
-    """failures.md 17."""
+    """Guarantee 17."""
     producer = Producer(stand.backend)
     with pytest.raises(InvalidJob) as raised:
         producer.enqueue("work", queue=stand.queue, run_at=datetime(2031, 1, 1))  # noqa: DTZ001 - the purpose
@@ -45,7 +47,7 @@ EXTREME = [
 
 
 def test_extreme_times_never_stop_or_slow_other_jobs(stand: Stand) -> None:
-    """failures.md 18: refused when enqueued, or handled; the worker's processor use stays low."""
+    """Guarantee 18: refused when enqueued, or handled; the worker's processor use stays low."""
     producer = Producer(stand.backend)
     past, future, refused = list[str](), list[str](), list[str]()
     for times in EXTREME:
@@ -76,7 +78,7 @@ NAMES = [
 
 
 def test_names_of_any_kind_keep_apart_exactly_their_own_jobs(stand: Stand) -> None:
-    """failures.md 20: queues, types and ids that would collide if they were joined or matched."""
+    """Guarantee 20: queues, types and ids that would collide if they were joined or matched."""
     seen: list[tuple[str, str, str]] = []
 
     def handler(job: Job, ctx: JobContext) -> None:
@@ -102,7 +104,7 @@ def test_names_of_any_kind_keep_apart_exactly_their_own_jobs(stand: Stand) -> No
 
 @pytest.mark.parametrize("name", ["", "a\nb", "a\x00", "\x7f", "\ud800", "x" * 201])
 def test_names_that_cannot_be_kept_apart_are_refused(stand: Stand, name: str) -> None:
-    """failures.md 20: by the documented rule, and nothing is stored."""
+    """Guarantee 20: by the documented rule, and nothing is stored."""
     producer = Producer(stand.backend)
     for field in ("queue", "id", "type"):
         given = {"type": "work", "queue": stand.queue, "id": None, field: name}
@@ -113,7 +115,7 @@ def test_names_that_cannot_be_kept_apart_are_refused(stand: Stand, name: str) ->
 
 
 def test_a_producer_says_at_once_that_the_store_is_away_and_works_when_it_is_back(stand: Stand) -> None:
-    """failures.md 30: and what it carries can be repeated without storing anything twice."""
+    """Guarantee 30: and what it carries can be repeated without storing anything twice."""
     producer = Producer(stand.backend)
     for fault in (stand.faults.before, stand.faults.after):
         fault("enqueue")

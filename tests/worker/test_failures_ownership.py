@@ -1,4 +1,4 @@
-"""Failures from the field: who holds a job, and who does not any more (failures.md 1, 2, 3, 9)."""
+"""What must never happen: who holds a job, and who does not any more (guarantees 1, 2, 3, 9)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from scheduler.states import JobState
 from scheduler.worker import JobContext
 from worker.stand import SOON, Stand
 
+pytestmark = pytest.mark.every_store
+
 SHORT = {"lease_duration": 0.5, "heartbeat_interval": 0.1, "recover_interval": 0.1, "poll_interval": 0.02}
 
 
 def test_a_new_worker_of_the_same_name_keeps_nothing_alive_that_an_earlier_one_held(stand: Stand) -> None:
-    """failures.md 1: ownership belongs to one lease, not to a worker's name."""
+    """Guarantee 1: ownership belongs to one lease, not to a worker's name."""
     job = stand.add()
     (dead,) = stand.lease(duration=0.5, worker_id="w1")
     with stand.worker(stand.count_runs, worker_id="w1", **SHORT):
@@ -27,7 +29,7 @@ def test_a_new_worker_of_the_same_name_keeps_nothing_alive_that_an_earlier_one_h
 
 
 def test_a_stale_holder_changes_nothing_and_hears_of_it(stand: Stand) -> None:
-    """failures.md 2: neither by complete nor by retry, bury, release or renew."""
+    """Guarantee 2: neither by complete nor by retry, bury, release or renew."""
     begun, go = threading.Event(), threading.Event()
 
     def handler(job: Job, ctx: JobContext) -> str:
@@ -55,7 +57,7 @@ def test_a_stale_holder_changes_nothing_and_hears_of_it(stand: Stand) -> None:
 
 
 def test_a_worker_that_lost_a_lease_tells_its_handler_and_drops_the_outcome(stand: Stand) -> None:
-    """failures.md 2, from the loser's side."""
+    """Guarantee 2, from the loser's side."""
     reasons: list[str | None] = []
     begun = threading.Event()
 
@@ -81,7 +83,7 @@ def test_a_worker_that_lost_a_lease_tells_its_handler_and_drops_the_outcome(stan
 
 
 def test_jobs_that_wait_in_the_buffer_are_renewed_too(stand: Stand) -> None:
-    """failures.md 3: five jobs of three leases' length each, on one thread, beside an idle worker: each runs once."""
+    """Guarantee 3: five jobs of three leases' length each, on one thread, beside an idle worker: each runs once."""
     jobs = stand.add_many(5)
     begun = threading.Event()
 
@@ -103,7 +105,7 @@ def test_jobs_that_wait_in_the_buffer_are_renewed_too(stand: Stand) -> None:
 
 @pytest.mark.parametrize("state", ["scheduled", "leased", "retry_wait", "succeeded", "dead"])
 def test_enqueueing_an_id_that_exists_changes_nothing_for_whoever_runs_it(stand: Stand, state: str) -> None:
-    """failures.md 9: it says "already there", and the job is run as often as it would have been."""
+    """Guarantee 9: it says "already there", and the job is run as often as it would have been."""
     begun, go = threading.Event(), threading.Event()
 
     def handler(job: Job, ctx: JobContext) -> bytes:

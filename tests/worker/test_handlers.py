@@ -1,4 +1,4 @@
-"""Handlers are plain functions of (job, ctx): anything else is refused when registered (failures.md 15)."""
+"""Handlers are plain functions of (job, ctx): anything else is refused when registered (guarantee 15)."""
 
 from __future__ import annotations
 

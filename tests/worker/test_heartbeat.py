@@ -74,7 +74,7 @@ def test_with_nothing_held_there_is_no_call(stand: Stand, beating: Make) -> None
 
 
 def test_a_refused_job_is_lost_its_handler_is_told_and_the_pump_has_room(stand: Stand, beating: Make) -> None:
-    """failures.md 2: another worker holds it by now."""
+    """Guarantee 2: another worker holds it by now."""
     rooms = beating()
     lost, kept = rooms.hold(2)
     rows = {row.lease: row for row in (rooms.start(), rooms.start())}
@@ -212,7 +212,7 @@ Sleeper = Callable[[Beating], tuple[Row, threading.Event]]
 def test_one_that_does_not_heed_its_cancellation_is_given_up_with_its_stack(
     stand: Stand, beating: Make, sleeper: Sleeper, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """failures.md 4: it is renewed no more, its attempt counts, and its thread shows as stuck."""
+    """Guarantee 4: it is renewed no more, its attempt counts, and its thread shows as stuck."""
     rooms = beating(timeout_grace=0.0)
     (lease,) = rooms.hold(1, timeout=0.001)
     row, over = sleeper(rooms)

@@ -254,7 +254,7 @@ def test_the_next_one_is_taken_when_the_handler_of_the_first_has_returned(*, los
 
 
 def test_an_outcome_is_offered_until_the_store_takes_it() -> None:
-    """failures.md 6."""
+    """Guarantee 6."""
     table = Table(concurrency=3)
     table.take(3)
     rows = [table.start() for _ in range(3)]
@@ -269,7 +269,7 @@ def test_an_outcome_is_offered_until_the_store_takes_it() -> None:
 
 
 def test_every_held_lease_is_renewed_whether_buffered_running_or_unsent() -> None:
-    """failures.md 3."""
+    """Guarantee 3."""
     table = Table(concurrency=2, queue_buffer=2)
     leases = table.take(5)
     row = table.start()
@@ -278,7 +278,7 @@ def test_every_held_lease_is_renewed_whether_buffered_running_or_unsent() -> Non
 
 
 def test_past_its_giving_up_a_job_is_renewed_no_more() -> None:
-    """failures.md 4: though its outcome is not recorded yet."""
+    """Guarantee 4: though its outcome is not recorded yet."""
     table = Table(concurrency=2, queue_buffer=0)
     leases = table.take(2)
     row = table.start()

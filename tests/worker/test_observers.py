@@ -1,4 +1,4 @@
-"""What metrics hooks and log handlers raise changes nothing for a job or a worker (failures.md 16)."""
+"""What metrics hooks and log handlers raise changes nothing for a job or a worker (guarantee 16)."""
 
 from __future__ import annotations
 
@@ -75,6 +75,7 @@ def with_handlers(worker: Worker, stand: Stand) -> Worker:
     return worker
 
 
+@pytest.mark.every_store
 def test_metrics_that_raise_anything_change_nothing(stand: Stand, error: type[BaseException]) -> None:
     called: set[str] = set()
     worker = with_handlers(
@@ -93,6 +94,7 @@ def test_metrics_that_raise_anything_change_nothing(stand: Stand, error: type[Ba
     assert {"leased", "started", "finished", "settled", "call_failed"} <= called
 
 
+@pytest.mark.every_store
 def test_log_handlers_that_raise_anything_change_nothing(
     stand: Stand, error: type[BaseException], logger: logging.Logger
 ) -> None:

@@ -1,4 +1,4 @@
-"""Any exception can be put into words, whatever it does when it is looked at (failures.md 14 and 19)."""
+"""Any exception can be put into words, whatever it does when it is looked at (guarantees 14 and 19)."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_it_sleeps_until_the_next_due_time_and_no_longer_than_a_poll(stand: Stan
     stand.add(delay=3_600.0)
     assert 0.8 <= promoter.promote() <= 1.2
     stand.add(delay=0.5)
-    assert 0.0 < promoter.promote() <= 0.5
+    assert 0.0 < promoter.promote() <= 0.501  # a store may round to a millisecond, upwards
 
 
 def test_fallback_polls_are_jittered(stand: Stand) -> None:

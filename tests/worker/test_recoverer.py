@@ -36,7 +36,7 @@ def test_an_expired_lease_goes_back_to_ready_and_rings_the_pump(stand: Stand) ->
 
 
 def test_a_job_that_kills_its_workers_is_dead_after_its_last_attempt(stand: Stand) -> None:
-    """failures.md 12: at most max_retries + 1 leases, for a reason that says so, and the next job is not held up."""
+    """Guarantee 12: at most max_retries + 1 leases, for a reason that says so, and the next job is not held up."""
     if not hasattr(stand.backend, "clock"):
         pytest.skip("needs a clock that can be moved")
     clock = stand.backend.clock = ManualClock()

@@ -174,7 +174,7 @@ class Awaitable:
 
 @pytest.mark.parametrize("make", [_coroutine, _generator, _async_generator, Awaitable])
 def test_returning_what_nobody_runs_is_a_failure_by_the_handlers_policy(make: Callable[[], object]) -> None:
-    """failures.md 15: a plain function that returns an awaitable or a generator has not done its work."""
+    """Guarantee 15: a plain function that returns an awaitable or a generator has not done its work."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # also the one about coroutines that were never awaited
         outcome = run(lambda job, ctx: make(), retry_policy=RetryPolicy.fixed(7.0))
@@ -198,7 +198,7 @@ def test_a_result_that_raises_when_looked_at_fails_the_job_and_nothing_else() ->
 
 @pytest.mark.parametrize("make", HOSTILE, ids=name_of)
 def test_any_exception_is_a_failed_attempt(make: Callable[[], BaseException]) -> None:
-    """failures.md 13 and 14: of whatever class, and whatever it does when it is looked at."""
+    """Guarantees 13 and 14: of whatever class, and whatever it does when it is looked at."""
     outcome = run(raising(make()), retry_policy=RetryPolicy.fixed(5.0))
     assert outcome.verdict is Verdict.RETRY
     assert (failure(outcome).delay, failure(outcome).counted) == (5.0, True)
@@ -207,7 +207,7 @@ def test_any_exception_is_a_failed_attempt(make: Callable[[], BaseException]) ->
 
 @pytest.mark.parametrize(("max_retries", "runs"), [(0, 1), (1, 2), (3, 4)])
 def test_n_retries_are_n_plus_one_runs(max_retries: int, runs: int) -> None:
-    """failures.md 11."""
+    """Guarantee 11."""
     verdicts = [
         run(raising(ValueError), a_lease(max_retries=max_retries, attempts=attempt)).verdict
         for attempt in range(1, runs + 1)
@@ -257,7 +257,7 @@ def test_a_policy_that_is_falsy_is_a_policy() -> None:
 
 @pytest.mark.parametrize("answer", [ValueError(), SystemExit(), float("nan"), -1.0, "soon", None, 10**400])
 def test_a_faulty_policy_leads_to_a_sane_delay(answer: object) -> None:
-    """failures.md 10: it never loses the job."""
+    """Guarantee 10: it never loses the job."""
     outcome = run(raising(ValueError), retry_policy=Broken(answer))
     assert outcome.verdict is Verdict.RETRY
     assert 0.0 < failure(outcome).delay <= LONGEST_DELAY

@@ -85,8 +85,9 @@ def timed(stop: object) -> float:
 # ---- what a stop does
 
 
+@pytest.mark.every_store
 def test_handlers_under_way_end_and_are_recorded_and_the_rest_is_given_back(stand: Stand, held: Held) -> None:
-    """failures.md 24: at once, and without an attempt used."""
+    """Guarantee 24: at once, and without an attempt used."""
     jobs = stand.add_many(6)
     worker = stand.worker(held, concurrency=2, queue_buffer=2)
     with Running(worker) as running:
@@ -142,10 +143,11 @@ def test_a_handler_that_heeds_the_stop_gives_its_job_back(stand: Stand) -> None:
     assert (again.state, again.attempts, again.errors) == (JobState.READY, 0, ())
 
 
+@pytest.mark.every_store
 def test_an_endless_handler_is_abandoned_in_time_and_its_job_comes_back_when_its_lease_runs_out(
     stand: Stand, held: Held
 ) -> None:
-    """failures.md 24: one that never ends, one that ends soon, three not started."""
+    """Guarantee 24: one that never ends, one that ends soon, three not started."""
     endless = stand.add(type="endless")
     short = stand.add(type="short")
     worker = stand.worker(concurrency=2, queue_buffer=2, lease_duration=1.0, heartbeat_interval=0.2)
@@ -407,11 +409,12 @@ def test_a_block_left_from_a_handler_of_its_own_worker_does_not_wait_for_itself(
 # ---- the store is away, or does not answer
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("away", ["before", "block"])
 def test_a_stop_while_the_store_is_away_is_bounded_and_the_jobs_come_back_later(
     stand: Stand, held: Held, away: str
 ) -> None:
-    """failures.md 24 and 29: whether it refuses or does not answer at all."""
+    """Guarantees 24 and 29: whether it refuses or does not answer at all."""
     stand.add_many(3)
     worker = stand.worker(held, concurrency=1, queue_buffer=2, lease_duration=0.6, heartbeat_interval=0.2)
     with Running(worker) as running:

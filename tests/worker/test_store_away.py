@@ -47,8 +47,9 @@ def test_each_operation_may_fail_before_or_after_its_effect(stand: Stand, method
     assert not stand.counts()[JobState.LEASED]
 
 
+@pytest.mark.every_store
 def test_finished_work_is_offered_until_it_is_taken_and_counts_as_in_flight(stand: Stand) -> None:
-    """failures.md 6: it ends as succeeded, having run once, and pushes back on leasing meanwhile."""
+    """Guarantee 6: it ends as succeeded, having run once, and pushes back on leasing meanwhile."""
     jobs = stand.add_many(10)
     stand.faults.before("complete", times=None)
     worker = stand.worker(stand.count_runs, concurrency=2, queue_buffer=1, **SHORT)
@@ -65,8 +66,9 @@ def test_finished_work_is_offered_until_it_is_taken_and_counts_as_in_flight(stan
     assert all(stand.job(job.id).attempts == 1 for job in jobs)
 
 
+@pytest.mark.every_store
 def test_the_whole_store_may_be_away_for_longer_than_a_lease(stand: Stand) -> None:
-    """failures.md 22: finished work is recorded once, no thread is lost, and nobody restarts anything."""
+    """Guarantee 22: finished work is recorded once, no thread is lost, and nobody restarts anything."""
     begun, go = threading.Semaphore(0), threading.Event()
 
     def handler(job: Job, ctx: JobContext) -> None:
@@ -183,8 +185,9 @@ def test_an_error_of_the_store_that_is_no_outage_is_waited_out_too(stand: Stand)
         stand.until_finished(job.id)
 
 
+@pytest.mark.every_store
 def test_one_loops_wait_does_not_delay_the_heartbeat(stand: Stand) -> None:
-    """failures.md 29: promote, recover, lease and complete hang; leases are renewed all the while."""
+    """Guarantee 29: promote, recover, lease and complete hang; leases are renewed all the while."""
     go = threading.Event()
     job = stand.add()
     worker = stand.worker(lambda job, ctx: go.wait(SOON), **SHORT)

@@ -1,4 +1,4 @@
-"""A job whose type no handler knows is neither lost nor looped (failures.md 26); here without threads."""
+"""A job whose type no handler knows is neither lost nor looped (guarantee 26); here without threads."""
 
 from __future__ import annotations
 

@@ -195,8 +195,9 @@ def test_a_payload_that_cannot_be_decoded_fails_the_job_that_asks_for_it(stand: 
     assert (stand.state(asks.id), stand.state(does_not.id)) == (JobState.DEAD, JobState.SUCCEEDED)
 
 
+@pytest.mark.every_store
 def test_payloads_reach_the_handler_byte_for_byte(stand: Stand) -> None:
-    """failures.md 19: all 256 values, and none at all."""
+    """Guarantee 19: all 256 values, and none at all."""
     payloads = [bytes(range(256)), b"", b"\x00"]
     seen: list[bytes] = []
     jobs = [stand.add(payload=payload) for payload in payloads]

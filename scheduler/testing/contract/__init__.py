@@ -16,7 +16,8 @@ needs fresh queue names alone, so the store may be shared and full.
 Without a file, a backend that an installed package offers by URL is tested by
 ``pytest --pyargs scheduler.testing.contract --scheduler-backend URL``.
 
-Needs the extra `testing`. Each file holds one move or one aspect.
+Needs the extra `testing`. Each file holds one move or one aspect. A guarantee that it names by number stands in
+docs/guarantees.md.
 """
 
 from pkgutil import iter_modules

@@ -1,4 +1,4 @@
-"""Completing a version that drains: refused while it holds jobs, and then gone for good."""
+"""Completing a version that drains: refused while it holds jobs, and then gone for good (guarantee 25)."""
 
 from __future__ import annotations
 

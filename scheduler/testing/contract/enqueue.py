@@ -68,7 +68,7 @@ class EnqueueContract:
 
     @pytest.mark.parametrize("state", list(JobState))
     def test_a_kept_id_changes_nothing_in_any_state(self, rig: Rig, state: JobState) -> None:
-        """Neither the job nor anything else changes, and the stored one is the answer."""
+        """Guarantee 9: neither the job nor anything else changes, and the stored one is the answer."""
         before, _ = in_state(rig, state, payload=b"first", metadata={"a": "1"})
         other = rig.new(id=before.id, payload=b"second", type="other", priority=Priority.URGENT, max_retries=0)
         (answer,) = rig.enqueue(other)

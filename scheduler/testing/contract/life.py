@@ -102,7 +102,11 @@ class LifeContract:
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
     def test_forked_children_and_their_parent_use_it_side_by_side(self, rig: Rig) -> None:
-        """No connection and no lock is shared with a child: a store and a producer made before a fork go on working."""
+        """
+        Guarantee 27: no connection and no lock is shared with a child.
+
+        A store and a producer made before a fork go on working.
+        """
         if rig.backend.in_process:
             pytest.skip("the jobs live within one process (in_process)")
         rig.add(id="before")

@@ -1,4 +1,4 @@
-"""Names of any characters that are allowed at all are kept apart from all others."""
+"""Names of any characters that are allowed at all are kept apart from all others (guarantee 20)."""
 
 from __future__ import annotations
 

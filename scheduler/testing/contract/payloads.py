@@ -1,4 +1,4 @@
-"""Payloads and results are opaque bytes; error texts of any content can be recorded."""
+"""Payloads and results are opaque bytes; error texts of any content can be recorded (guarantee 19)."""
 
 from __future__ import annotations
 

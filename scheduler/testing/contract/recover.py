@@ -1,4 +1,4 @@
-"""recover_expired: leased → ready, or dead where the attempts are used up."""
+"""recover_expired: leased → ready, or dead where the attempts are used up (guarantees 1, 2 and 12)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """
 Lost answers: a call that failed, before or after its effect, is repeated, and the store holds what one call leaves.
 
-Each case is played on two queues side by side: on one the call succeeds at once, on the other it fails first.
+Guarantee 7. Each case is played on two queues: on one the call succeeds at once, on the other it fails first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""No batch and no backlog makes a call fail by its size."""
+"""No batch and no backlog makes a call fail by its size (guarantee 28)."""
 
 from __future__ import annotations
 

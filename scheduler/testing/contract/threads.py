@@ -1,4 +1,4 @@
-"""Many threads at once: each move is atomic, whoever else moves."""
+"""Many threads at once: each move is atomic, whoever else moves (guarantees 8 and 23)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moments and durations, the extreme ones included."""
+"""Moments and durations, the extreme ones included (guarantees 17 and 18)."""
 
 from __future__ import annotations
 

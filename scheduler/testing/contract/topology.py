@@ -1,4 +1,4 @@
-"""The ability TopologyAdmin: a queue's versions and partitions, changed while it is in use."""
+"""The ability TopologyAdmin: a queue's versions and partitions, changed while it is in use (guarantee 25)."""
 
 from __future__ import annotations
 
@@ -133,6 +133,16 @@ class TopologyContract(TopicalStand):
         other = topical.rig.new_queue()
         topical.promote()
         assert topical.admin.topology(other).active.version == topical.first
+
+    def test_queues_of_odd_names_have_versions_of_their_own(self, topical: Topical) -> None:
+        """Guarantee 20."""
+        rig, unique = topical.rig, topical.rig.new_queue("{}")
+        queues = [f"{name}{unique}" for name in ("a", "a:b", "a:b:c", "*", "?", "{a}", "{a", "%s", "ä/日本")]
+        rig.queues[:] = queues
+        for queue in queues[::2]:
+            topical.admin.promote_queue_version(queue, topical.next, 3)
+        versions = [topical.admin.topology(queue).active.version for queue in queues]
+        assert versions == [topical.next if number % 2 == 0 else topical.first for number in range(len(queues))]
 
     def test_a_second_backend_finds_and_fills_the_new_version(self, topical: Topical, second: Backend) -> None:
         """Whatever it knew of the queue before."""
