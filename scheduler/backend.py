@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from enum import Flag, auto
 from typing import ClassVar, Literal, Protocol, Self, runtime_checkable
 
 from scheduler.jobs import Job, NewJob
@@ -145,15 +146,26 @@ class Backend(ABC):
         """Let go of every connection and end every wait. May be called twice."""
 
 
+class News(Flag):
+    """What a waiter has heard; NONE alone is false. A store that cannot tell the kinds apart answers ANY."""
+
+    NONE = 0
+    READY = auto()
+    """Work may be ready: a lease is worth a try."""
+    SOONER = auto()
+    """Work may be due sooner than `promote_due` has said."""
+    ANY = READY | SOONER
+
+
 class Waiter(Protocol):
     """Waits for news of some queues. One thread waits; any thread may interrupt or close."""
 
-    def wait(self, timeout: float) -> bool:
+    def wait(self, timeout: float) -> News:
         """
-        Wait up to *timeout* seconds. True: work may be ready, or due sooner than thought, since the last wait.
+        Wait up to *timeout* seconds; answers what may have happened since the last wait.
 
-        News between two waits is not lost. May return early, and True for nothing. Raises `BackendUnavailable` while
-        the store is away; the first wait after that answers True, since news may have been missed.
+        News between two waits is not lost. May return early, and with news that are none. Raises `BackendUnavailable`
+        while the store is away; the first wait after that answers ANY, since news may have been missed.
         """
         ...
 

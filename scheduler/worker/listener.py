@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from scheduler.backend import Waiter
+from scheduler.backend import News, Waiter
 
 _LONGEST_WAIT = 30.0  # seconds: a wait costs nothing, and is interrupted at a stop
 
@@ -16,20 +16,29 @@ class Listener:
     The waiter is made on that thread: a store that is away when the worker starts is waited for as at any other time.
     """
 
-    def __init__(self, make_waiter: Callable[[], Waiter], *rings: Callable[[], None]) -> None:
+    def __init__(
+        self, make_waiter: Callable[[], Waiter], *, ready: Callable[[], None], sooner: Callable[[], None]
+    ) -> None:
         self._make_waiter = make_waiter
-        self._rings = rings
+        self._ready = ready
+        self._sooner = sooner
         self._waiter: Waiter | None = None
         self._interrupted = False
 
     def listen(self) -> float:
-        """Wait for news of new work and ring everybody who may sleep too long because of it."""
+        """
+        Wait for news and ring whoever may sleep too long because of it.
+
+        Nobody else: the promoter's call at the same moment would hold up the lease of a job that is ready.
+        """
         if self._waiter is None:
             self._waiter = self._make_waiter()
         # Looked at after the waiter is there: who interrupted before did not find it.
-        if not self._interrupted and self._waiter.wait(_LONGEST_WAIT):
-            for ring in self._rings:
-                ring()
+        news = News.NONE if self._interrupted else self._waiter.wait(_LONGEST_WAIT)
+        if News.READY in news:
+            self._ready()
+        if News.SOONER in news:
+            self._sooner()
         return 0.0
 
     def interrupt(self) -> None:

@@ -16,6 +16,7 @@ from scheduler.worker.outcome import Outcome, Verdict
 from scheduler.worker.run import Run
 
 _JITTER = (0.8, 1.2)
+_SHORT_REST = 0.001  # seconds
 
 
 class Pump:
@@ -65,8 +66,13 @@ class Pump:
         want = min(config.batch_size, self._inflight.room())
         if want < config.batch_size and self._inflight.buffered >= config.concurrency:
             want = 0  # every thread has its next job at hand: a small lease would only cost a call
-        if (want and self._lease(want)) or settled:
-            return 0.0  # a short answer does not mean that no more is ready
+        leased = self._lease(want) if want else 0
+        if leased == want > 0 or settled:
+            return 0.0
+        if leased:
+            # A short answer does not mean that no more is ready, so it is asked again; but not at once: the call would
+            # keep the interpreter from the threads that were just called in. An outcome ends the rest.
+            return _SHORT_REST
         return config.poll_interval * random.uniform(*_JITTER)
 
     def _lease(self, want: int) -> int:

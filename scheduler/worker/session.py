@@ -105,7 +105,8 @@ class Session:
         self._leasing = [promoter, self._ticker("recover", Recoverer(run).recover)]  # those that end first
         self._listener: Listener | None = None
         if isinstance(backend, Wakeups):
-            self._listener = listener = Listener(partial(backend.waiter, config.queues), doorbell.ring, promoter.ring)
+            make_waiter = partial(backend.waiter, config.queues)
+            self._listener = listener = Listener(make_waiter, ready=doorbell.ring, sooner=promoter.ring)
             self._leasing.append(self._ticker("wakeups", listener.listen, interrupt=listener.interrupt))
 
     def _ticker(

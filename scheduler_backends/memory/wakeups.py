@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
+from scheduler.backend import News
 from scheduler.errors import BackendClosed
 from scheduler.limits import check_number
 
@@ -25,9 +26,9 @@ class MemoryWaiter:
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._news = self._closed = False
 
-    def wait(self, timeout: float) -> bool:
+    def wait(self, timeout: float) -> News:
         """
-        Wait up to *timeout* seconds for news of the queues. False at once after `close()`.
+        Wait up to *timeout* seconds for news of the queues. NONE at once after `close()`.
 
         Raises `BackendClosed` when begun after the backend was closed.
         """
@@ -35,7 +36,7 @@ class MemoryWaiter:
         if self._bells.closed:
             raise BackendClosed("the backend was closed")
         if self._closed:
-            return False
+            return News.NONE
         with suppress(Empty):
             if not self._news:
                 self._bell.get(timeout=seconds)
@@ -44,8 +45,8 @@ class MemoryWaiter:
         # Never cleared where it was not seen: news may come between these lines, and is then for the next wait.
         if self._news:
             self._news = False
-            return True
-        return False
+            return News.ANY
+        return News.NONE
 
     def ring(self) -> None:
         """There is news."""

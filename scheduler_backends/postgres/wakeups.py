@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from scheduler.backend import News
 from scheduler.errors import BackendClosed, BackendError
 from scheduler.limits import check_number
 from scheduler_backends.postgres.listening import Listener
@@ -47,8 +48,8 @@ class PostgresWaiter:
         self._deaf_until = 0.0
         self._look_again: float | None = None
 
-    def wait(self, timeout: float) -> bool:
-        """See `Waiter.wait`. False at once after `close()`; `BackendClosed` when begun after the backend was closed."""
+    def wait(self, timeout: float) -> News:
+        """See `Waiter.wait`. NONE at once after `close()`; `BackendClosed` when begun after the backend was closed."""
         deadline = time.monotonic() + check_number("timeout", timeout)
         if self._waiters.closed:
             raise BackendClosed("the backend was closed")
@@ -62,9 +63,9 @@ class PostgresWaiter:
                 now = time.monotonic()
                 if news or self._interrupted or now >= deadline:
                     self._interrupted = False
-                    return news
+                    return News.ANY if news else News.NONE
                 self._sleeper.sleep(self._until(deadline) - now, [self._listener.fileno()] if self._listener else [])
-            return False
+            return News.NONE
 
     def interrupt(self) -> None:
         """End the present or next wait. From any thread or signal handler."""

@@ -213,7 +213,7 @@ class RedisBackend(Backend):
         """A waiter for news of *queues*, on a connection of its own."""
         self._calls.check_open()
         channels = [self._keys.channel(queue) for queue in check_queues(queues)]
-        waiter = RedisWaiter(self._calls, channels, self.config.timeout)
+        waiter = RedisWaiter(self._calls, channels, self.config.timeout, self._heard)
         self._waiters.add(waiter)
         return waiter
 
@@ -228,6 +228,11 @@ class RedisBackend(Backend):
     def complete_draining_version(self, queue: str, version: int, *, finished: Finished = "refuse") -> QueueTopology:
         """As `TopologyAdmin` says; while it runs, no dead job of that version can be requeued."""
         return self._admin.complete(queue, version, finished)
+
+    def _heard(self, meta: bytes) -> None:
+        partition = self._keys.of_meta(meta)
+        if partition is not None:
+            self._leasing.expect(partition)
 
     def _by_id(
         self, queue: str, ids: Sequence[str], move: Callable[[str, Sequence[str]], Sequence[MoveAnswer]]

@@ -38,13 +38,14 @@ _ESCAPES_IN_PREFIX = str.maketrans({"%": "%25", "{": "%7B", "}": "%7D"})
 class Partition:
     """One partition of one version of one queue, and what every script call on it begins with."""
 
-    __slots__ = ("_heads", "number", "queue", "tag", "version")
+    __slots__ = ("_heads", "has_ready", "number", "queue", "tag", "version")
 
     def __init__(self, queue: str, version: int, number: int, tag: bytes) -> None:
         self.queue = queue
         self.version = version
         self.number = number
         self.tag = tag  # its slot, and the beginning of its keys
+        self.has_ready = (b"EXISTS", *map(self.key, READY))  # a command: how many of the ready lists there are
         self._heads: dict[Script, tuple[bytes | int, ...]] = {}
 
     def __repr__(self) -> str:
@@ -69,6 +70,7 @@ class Keys:
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix.translate(_ESCAPES_IN_PREFIX)
         self._partitions: dict[tuple[str, int, int], Partition] = {}
+        self._by_meta: dict[bytes, Partition] = {}
 
     @property
     def queues(self) -> bytes:
@@ -90,7 +92,12 @@ class Keys:
         if partition is None:
             tag = f"{{{self._queue(queue)}:v{version}:p{number}}}".encode()
             partition = self._partitions.setdefault(name, Partition(queue, version, number, tag))
+            self._by_meta[partition.key("meta")] = partition
         return partition
+
+    def of_meta(self, key: bytes) -> Partition | None:
+        """The partition of which this is the key `meta`; None where it was not named here yet."""
+        return self._by_meta.get(key)
 
     def _queue(self, queue: str) -> str:
         return f"{self._prefix}:{queue.translate(_ESCAPES)}"

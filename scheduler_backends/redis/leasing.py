@@ -11,7 +11,7 @@ from scheduler.leases import Lease
 from scheduler_backends.redis.calls import Call, Calls, what_succeeded
 from scheduler_backends.redis.codec import leases_of
 from scheduler_backends.redis.errors import log
-from scheduler_backends.redis.keys import READY, Partition
+from scheduler_backends.redis.keys import Partition
 from scheduler_backends.redis.layouts import Layouts
 from scheduler_backends.redis.scripts import LEASE, SET_ASIDE
 from scheduler_backends.redis.settling import Settling
@@ -19,7 +19,7 @@ from scheduler_backends.redis.settling import Settling
 SHARE = 1_000  # jobs of a lease call in one partition; Lua's unpack ends near 8,000 values
 WORTH_A_SCRIPT = 32  # jobs: below that, asking one partition more costs more than its jobs do
 REMEMBERED = 1_000  # tokens
-GLANCES = 8  # partitions looked at beside those that are asked, in turn
+GLANCES = 2  # partitions looked at beside those that are asked, in turn: news of them may have been lost
 ROUNDS = 4  # of asking on, while partitions have more and more is wanted
 
 _Answer = tuple[int, bytes, int, list[bytes], list[bytes], list[bytes], list[bytes]]  # of lease.lua
@@ -37,6 +37,10 @@ class Leasing:
         # Tokens of late, so that a repeat is known for one; in two generations, the older of which is dropped.
         self._tokens: set[str] = set()
         self._older_tokens: set[str] = set()
+
+    def expect(self, partition: Partition) -> None:
+        """Take the hint that *partition* has ready jobs."""
+        self._busy.add(partition)
 
     def lease(self, queues: Sequence[str], token: str, worker_id: str, duration: float, limit: int) -> list[Lease]:
         """As `Backend.lease`, its arguments checked."""
@@ -77,11 +81,12 @@ class _LeaseCall:
         self._worker_id = worker_id
         self._milliseconds = math.ceil(duration * 1000)
         self._limit = limit
+        self._turn = int(token[-8:], 16)  # each call has the next
         self._held: list[Lease] = []  # from an earlier try of this call
         self._new: list[Lease] = []
         self._given: dict[Partition, int] = {}
         self._more: list[Partition] = []  # to be asked in the next round: they have more, or had when last looked at
-        self._unseen: list[Partition] = []  # to be asked before the answer may be a short one
+        self._unseen: list[Partition] = []  # to be looked at before the answer may be empty
         self._only_looks = False
         self.unavailable: BackendUnavailable | None = None  # of a partition that could not be asked
 
@@ -100,20 +105,22 @@ class _LeaseCall:
         return self._new[self._room(self._held) :]
 
     def first_round(self, partitions: Sequence[Partition]) -> list[Call]:
-        """Shares for some partitions that had more when last looked at (for all, if none had), a glance at others."""
+        """Shares for some partitions that had more when last looked at, or were heard of since; a glance at others."""
         if self._only_looks:
             return [self._call(partition, 0, again=0) for partition in partitions]
+        if len(partitions) == 1:  # a glance would only come before
+            return [self._call(partitions[0], min(self._limit, SHARE), again=0)]
         busy = [partition for partition in partitions if partition in self._busy]
         if not busy:
-            return [self._call(partition, share, again=0) for partition, share in self._shares(partitions, 1).items()]
+            return list(map(_glance, partitions))
         shares = self._shares(busy, WORTH_A_SCRIPT)
         self._more += [partition for partition in busy if not shares.get(partition)]
         idle = [partition for partition in partitions if partition not in self._busy]
-        first = int(self._token[-8:], 16) * GLANCES % max(len(idle), 1)
+        first = self._turn * GLANCES % max(len(idle), 1)
         idle = idle[first:] + idle[:first]
         self._unseen += idle[GLANCES:]
-        glances = [Call(None, one, (b"EXISTS", *map(one.key, READY))) for one in idle[:GLANCES]]
-        return [self._call(one, share, again=0) for one, share in shares.items() if share] + glances
+        asks = [self._call(one, share, again=0) for one, share in shares.items() if share]
+        return asks + list(map(_glance, idle[:GLANCES]))
 
     def further_round(self) -> list[Call]:
         """Who is still to be asked while more is wanted."""
@@ -122,7 +129,9 @@ class _LeaseCall:
         more = [one for one in dict.fromkeys(self._more) if self._given.get(one, 0) < SHARE]
         if more:
             return [self._call(one, share, again=1) for one, share in self._shares(more, 1).items() if share]
-        return [self._call(one, share, again=0) for one, share in self._shares(self._unseen, 1).items()]
+        if self._held or self._new:
+            return []  # a short answer will do
+        return list(map(_glance, self._unseen))
 
     def take(self, answers: Sequence[tuple[Call, object]]) -> bool:
         """Note what the partitions gave; answers whether some of it was damaged, and is set aside now."""
@@ -174,12 +183,12 @@ class _LeaseCall:
         """
         What is wanted, spread evenly over the queues, and in each over so few partitions that each gives *worth* jobs.
 
-        Whose turn it is follows from the token, of which each call has the next.
+        Whose turn it is follows from the token, so that a repeat asks the same.
         """
         queues: dict[str, list[Partition]] = {}
         for partition in partitions:
             queues.setdefault(partition.queue, []).append(partition)
-        turn = int(self._token[-8:], 16)
+        turn = self._turn
         shares: dict[Partition, int] = {}
         wanted = self._room(self._held, self._new)
         for of_queue, mine in zip(_split(wanted, len(queues), turn), queues.values(), strict=True):
@@ -199,6 +208,11 @@ class _LeaseCall:
         self._calls.one(SET_ASIDE, partition, self._group, *words)
         for raw, reason in damaged:
             log.warning("%r: set aside %r: %s", partition, raw, reason)
+
+
+def _glance(partition: Partition) -> Call:
+    """Asks a partition whether it has ready jobs, at a fraction of what a script costs that finds none."""
+    return Call(None, partition, partition.has_ready)
 
 
 def _split(number: int, parts: int, turn: int) -> list[int]:

@@ -7,11 +7,12 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from redis.exceptions import RedisError
 
+from scheduler.backend import News
 from scheduler.errors import BackendClosed
 from scheduler_backends.redis.calls import Calls
 from scheduler_backends.redis.errors import fail
@@ -28,10 +29,13 @@ class RedisWaiter:
     then; whoever closes meanwhile leaves the tidying up to it.
     """
 
-    def __init__(self, calls: Calls, channels: Sequence[bytes], timeout: float) -> None:
+    def __init__(
+        self, calls: Calls, channels: Sequence[bytes], timeout: float, has_ready: Callable[[bytes], None]
+    ) -> None:
         self._calls = calls
         self._channels = tuple(channels)
         self._timeout = timeout
+        self._has_ready = has_ready
         self._guard = threading.Lock()
         self._closed = threading.Event()
         self._connection: Connection | None = None
@@ -40,7 +44,7 @@ class RedisWaiter:
         self._pinged_at: float | None = None  # when an answer was asked for that has not come yet
         self._inside, self._outside = _bell()
 
-    def wait(self, timeout: float) -> bool:
+    def wait(self, timeout: float) -> News:
         """As `Waiter.wait`."""
         self._after_fork()
         with self._guard:
@@ -49,7 +53,7 @@ class RedisWaiter:
             except (RedisError, OSError) as error:
                 self._drop()
                 if self._closed.is_set():
-                    return False
+                    return News.NONE
                 fail(error)
             finally:
                 if self._closed.is_set():
@@ -70,24 +74,24 @@ class RedisWaiter:
             finally:
                 self._guard.release()
 
-    def _wait(self, deadline: float) -> bool:
+    def _wait(self, deadline: float) -> News:
         if self._closed.is_set():
             raise BackendClosed("this waiter was closed")
         if self._connection is None:
             self._subscribe()
-            return True  # there may have been news before
+            return News.ANY  # there may have been news before
         poller = select.poll()
         poller.register(self._inside, select.POLLIN)
         poller.register(socket_of(self._connection), select.POLLIN)
         while True:
             # Asked before each sleep: the driver, or TLS, may hold what has come already.
-            if self._take_news(self._connection):
-                return True
+            if news := self._take_news(self._connection):
+                return news
             if self._was_interrupted() or self._closed.is_set():
-                return False
+                return News.NONE
             now = time.monotonic()
             if now >= deadline:
-                return False
+                return News.NONE
             poller.poll(1000 * min(deadline - now, self._until_health_check(self._connection, now)))
 
     def _subscribe(self) -> None:
@@ -97,13 +101,19 @@ class RedisWaiter:
             connection.read_response()
         self._heard_at, self._pinged_at = time.monotonic(), None
 
-    def _take_news(self, connection: Connection) -> bool:
-        """Read all that has come; whether a message was among it."""
-        news = False
+    def _take_news(self, connection: Connection) -> News:
+        """Read all that has come, as prelude/wake.lua writes it."""
+        news = News.NONE
         while connection.can_read(0):
             message = connection.read_response()
             self._heard_at, self._pinged_at = time.monotonic(), None
-            news = news or (isinstance(message, list) and message[0] == b"message")
+            if isinstance(message, list) and message[0] == b"message":
+                kinds, _, meta = message[2].partition(b" ")
+                if b"d" in kinds:
+                    news |= News.SOONER
+                if b"r" in kinds:
+                    news |= News.READY
+                    self._has_ready(meta)
         return news
 
     def _until_health_check(self, connection: Connection, now: float) -> float:

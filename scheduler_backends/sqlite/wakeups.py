@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from scheduler.backend import News
 from scheduler.errors import BackendClosed
 from scheduler.limits import check_number
 from scheduler_backends.sql.sleeping import Sleeper
@@ -17,7 +18,7 @@ from scheduler_backends.sqlite.doorbells import Doorbell, Ringer, Watched
 from scheduler_backends.sqlite.file import File
 from scheduler_backends.sqlite.watching import Watch
 
-_REST: Final = 0.005  # seconds between two answers of True: a flood of news must not become a flood of leases
+_REST: Final = 0.005  # seconds between two answers with news: a flood of news must not become a flood of leases
 
 
 class SqliteWaiter:
@@ -36,8 +37,8 @@ class SqliteWaiter:
         self._told: list[Watched] = []  # appended to by any thread, taken from by the one that waits
         self._rest_until = 0.0
 
-    def wait(self, timeout: float) -> bool:
-        """See `Waiter.wait`. False at once after `close()`; `BackendClosed` when begun after the backend was closed."""
+    def wait(self, timeout: float) -> News:
+        """See `Waiter.wait`. NONE at once after `close()`; `BackendClosed` when begun after the backend was closed."""
         deadline = time.monotonic() + check_number("timeout", timeout)
         if self._bells.closed:
             raise BackendClosed("the backend was closed")
@@ -48,12 +49,12 @@ class SqliteWaiter:
                 if not rests and self._has_news():
                     self._interrupted = False
                     self._rest_until = now + _REST
-                    return True
+                    return News.ANY
                 if self._interrupted or now >= deadline:
                     self._interrupted = False
-                    return False
+                    return News.NONE
                 self._sleep(min(deadline, self._rest_until) - now if rests else deadline - now, rests=rests)
-            return False
+            return News.NONE
 
     def ring(self) -> None:
         """There is news."""

@@ -10,7 +10,7 @@ from typing import Self
 import pytest
 
 from memory.moves import QUEUE, add, bury, complete, lease, retry
-from scheduler.backend import TopologyAdmin, Wakeups
+from scheduler.backend import News, TopologyAdmin, Wakeups
 from scheduler.errors import BackendClosed, ConfigError
 from scheduler.states import JobState
 from scheduler.testing import ManualClock
@@ -28,7 +28,7 @@ def _told(backend: MemoryBackend, act: Callable[[], object], *queues: str) -> bo
     """Whether *act* is news for a waiter that has heard all before."""
     waiter = backend.waiter(queues or [QUEUE])
     act()
-    told = waiter.wait(0.0)
+    told = bool(waiter.wait(0.0))
     waiter.close()
     return told
 
@@ -117,18 +117,18 @@ def test_a_wait_under_way_ends_with_the_news(backend: MemoryBackend) -> None:
     waiter = backend.waiter([QUEUE])
     with _Waiting(lambda: waiter.wait(_LONG)) as waiting:
         add(backend)
-        assert waiting.answer() is True
+        assert waiting.answer() is News.ANY
 
 
 def test_an_interrupt_ends_the_present_wait_or_the_next(backend: MemoryBackend) -> None:
     waiter = backend.waiter([QUEUE])
     with _Waiting(lambda: waiter.wait(_LONG)) as waiting:
         waiter.interrupt()
-        assert waiting.answer() is False
+        assert waiting.answer() is News.NONE
     waiter.interrupt()
-    assert waiter.wait(_LONG) is False
+    assert waiter.wait(_LONG) is News.NONE
     started = time.monotonic()
-    assert waiter.wait(0.05) is False
+    assert waiter.wait(0.05) is News.NONE
     assert time.monotonic() - started >= 0.04, "an interrupt ends one wait, not two"
 
 
@@ -136,16 +136,16 @@ def test_an_interrupt_swallows_no_news(backend: MemoryBackend) -> None:
     waiter = backend.waiter([QUEUE])
     waiter.interrupt()
     add(backend)
-    assert waiter.wait(_LONG) is True
+    assert waiter.wait(_LONG) is News.ANY
 
 
 def test_closing_the_waiter_ends_its_wait(backend: MemoryBackend) -> None:
     waiter = backend.waiter([QUEUE])
     with _Waiting(lambda: waiter.wait(_LONG)) as waiting:
         waiter.close()
-        assert waiting.answer() is False
+        assert waiting.answer() is News.NONE
     waiter.close()
-    assert waiter.wait(_LONG) is False
+    assert waiter.wait(_LONG) is News.NONE
     add(backend)
 
 
@@ -154,7 +154,7 @@ def test_closing_the_backend_ends_every_wait_and_refuses_another(backend: Memory
     with _Waiting(lambda: waiter.wait(_LONG)) as first, _Waiting(lambda: other.wait(_LONG)) as second:
         backend.close()
         for waiting in (first, second):
-            assert waiting.answer() in (False, BackendClosed)
+            assert waiting.answer() in (News.NONE, BackendClosed)
     with pytest.raises(BackendClosed):
         waiter.wait(_LONG)
     with pytest.raises(BackendClosed):

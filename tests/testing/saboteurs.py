@@ -9,6 +9,7 @@ from datetime import timedelta
 from zlib import crc32
 
 from examples.own_backend import DictBackend
+from scheduler.backend import News
 from scheduler.leases import MoveAnswer, Recovery
 from scheduler.queues import Page
 from scheduler.states import TERMINAL, JobState
@@ -291,6 +292,16 @@ class LosesWhatIsRetried(DictBackend):
 class NeverRings(MemoryBackend):
     def waiter(self, queues):
         return super().waiter(["another queue"])
+
+
+class CallsAllNewsReady(MemoryBackend):
+    """Whoever waits until the next job is due sleeps through one that is due sooner."""
+
+    def waiter(self, queues):
+        waiter = super().waiter(queues)
+        wait = waiter.wait
+        waiter.wait = lambda timeout: wait(timeout) & News.READY
+        return waiter
 
 
 class StrandsJobs(MemoryBackend):

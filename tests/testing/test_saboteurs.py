@@ -44,11 +44,13 @@ ROOMS = {
     "HasNoTransactions": ["ThreadsContract"],
     "LosesWhatIsRetried": ["RetryContract"],
     "NeverRings": ["WakeupsContract"],
+    "CallsAllNewsReady": ["WakeupsContract"],
     "StrandsJobs": ["CompletingContract"],
 }
 
 # What no sequence of the machine's moves brings to light: it has one thread, gives good arguments and lawful names.
 BEYOND_SEQUENCES = {
+    "CallsAllNewsReady",
     "FoldsCase",
     "HasNoTransactions",
     "JoinsNames",

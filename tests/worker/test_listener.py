@@ -6,17 +6,18 @@ from collections.abc import Callable
 
 import pytest
 
+from scheduler.backend import News
 from scheduler.errors import BackendUnavailable
 from scheduler.worker.listener import Listener
 
 
 class Waiter:
-    def __init__(self, *answers: bool | BaseException) -> None:
+    def __init__(self, *answers: News | BaseException) -> None:
         self.answers = list(answers)
         self.timeouts: list[float] = []
         self.done: list[str] = []
 
-    def wait(self, timeout: float) -> bool:
+    def wait(self, timeout: float) -> News:
         self.timeouts.append(timeout)
         answer = self.answers.pop(0)
         if isinstance(answer, BaseException):
@@ -39,49 +40,51 @@ def making(waiter: Waiter | BaseException) -> Callable[[], Waiter]:
     return make
 
 
-def test_news_ring_everybody_and_the_next_wait_follows_at_once() -> None:
+def listening(make: Callable[[], Waiter], rings: list[str]) -> Listener:
+    return Listener(make, ready=lambda: rings.append("pump"), sooner=lambda: rings.append("promoter"))
+
+
+def test_news_ring_those_whom_they_concern_and_the_next_wait_follows_at_once() -> None:
     rings: list[str] = []
-    listener = Listener(
-        making(Waiter(True, False, True)), lambda: rings.append("pump"), lambda: rings.append("promoter")
-    )
-    assert [listener.listen() for _ in range(3)] == [0.0, 0.0, 0.0]
+    listener = listening(making(Waiter(News.READY, News.NONE, News.SOONER, News.ANY)), rings)
+    assert [listener.listen() for _ in range(4)] == [0.0, 0.0, 0.0, 0.0]
     assert rings == ["pump", "promoter", "pump", "promoter"]
 
 
 def test_a_wait_is_long_and_bounded() -> None:
-    waiter = Waiter(False)
-    Listener(making(waiter)).listen()
+    waiter = Waiter(News.NONE)
+    listening(making(waiter), []).listen()
     assert 1.0 <= waiter.timeouts[0] <= 60.0
 
 
 def test_a_store_that_is_away_is_the_tickers_business() -> None:
-    rings: list[int] = []
-    listener = Listener(making(Waiter(BackendUnavailable("away"), True)), lambda: rings.append(1))
+    rings: list[str] = []
+    listener = listening(making(Waiter(BackendUnavailable("away"), News.ANY)), rings)
     with pytest.raises(BackendUnavailable):
         listener.listen()
     assert not rings
     listener.listen()
-    assert rings == [1], "news may have been missed meanwhile"
+    assert rings == ["pump", "promoter"], "news may have been missed meanwhile"
 
 
 def test_a_store_that_is_away_at_the_start_is_waited_for_too() -> None:
-    tries = [making(BackendUnavailable("away")), making(Waiter(True))]
-    rings: list[int] = []
+    tries = [making(BackendUnavailable("away")), making(Waiter(News.ANY))]
+    rings: list[str] = []
 
     def make() -> Waiter:
         return tries.pop(0)()
 
-    listener = Listener(make, lambda: rings.append(1))
+    listener = listening(make, rings)
     with pytest.raises(BackendUnavailable):
         listener.listen()
     listener.close()
     listener.listen()
-    assert rings == [1]
+    assert rings == ["pump", "promoter"]
 
 
 def test_an_interrupt_ends_the_wait_also_one_that_has_not_begun() -> None:
     waiter = Waiter()
-    listener = Listener(making(waiter))
+    listener = listening(making(waiter), [])
     listener.interrupt()  # while the waiter is being made
     assert listener.listen() == 0.0
     assert waiter.timeouts == []

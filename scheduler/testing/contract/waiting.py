@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from scheduler.backend import Backend, Waiter, Wakeups
+from scheduler.backend import Backend, News, Waiter, Wakeups
 
 PATIENCE = 20.0  # seconds that a wake-up may take on a loaded machine; it takes milliseconds
 
@@ -21,29 +21,29 @@ def waiter_on(backend: Backend, queues: Sequence[str]) -> Waiter:
 
 
 def quieten(waiter: Waiter) -> None:
-    """Connect it, and take in what was news until now; bounded, since an answer may be True for nothing."""
+    """Connect it, and take in what was news until now; bounded, since news may be none."""
     for _ in range(20):
         if not waiter.wait(0.2):
             return
 
 
-def woken(waiter: Waiter) -> bool:
-    """A wait that news must end answers True, well before its time-out; it may return early, and in vain, before."""
+def woken(waiter: Waiter, news: News = News.READY) -> bool:
+    """Whether a wait answers this *news* well before its time-out; it may return early, and in vain, before."""
     deadline = time.monotonic() + PATIENCE
     while (left := deadline - time.monotonic()) > 0.0:
-        if waiter.wait(left):
+        if news in waiter.wait(left):
             return True
     return False
 
 
-def rings(waiter: Waiter, ring: Callable[[], object]) -> bool:
-    """Whether *ring* wakes a thread that waits already."""
+def rings(waiter: Waiter, ring: Callable[[], object], news: News = News.READY) -> bool:
+    """Whether *ring* wakes a thread that waits already with this *news*."""
     heard = threading.Event()
     entered = threading.Event()
 
     def wait() -> None:
         entered.set()
-        if woken(waiter):
+        if woken(waiter, news):
             heard.set()
 
     thread = threading.Thread(target=wait, name="contract-waiter")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.backend import Backend, Waiter
+from scheduler.backend import Backend, News, Waiter
 from scheduler.errors import BackendClosed
 from scheduler.leases import Failure
 from scheduler.states import JobState
@@ -28,22 +28,32 @@ def _paused(rig: Rig) -> None:
     rig.backend.pause(rig.queue)
 
 
-# What rings → how to get there, and what then rings.
-_NEWS: Mapping[str, tuple[Callable[[Rig], Any], Callable[[Rig, Any], object]]] = {
-    "enqueue": (_nothing, lambda rig, _: rig.add()),
-    "enqueue for soon": (_nothing, lambda rig, _: rig.add(delay=_SOON)),
-    "enqueue sooner than the next": (lambda rig: rig.add(delay=LONG), lambda rig, _: rig.add(delay=_SOON)),
+# What rings → how to get there, what then rings, and with which news.
+_NEWS: Mapping[str, tuple[Callable[[Rig], Any], Callable[[Rig, Any], object], News]] = {
+    "enqueue": (_nothing, lambda rig, _: rig.add(), News.READY),
+    "enqueue for soon": (_nothing, lambda rig, _: rig.add(delay=_SOON), News.SOONER),
+    "enqueue sooner than the next": (
+        lambda rig: rig.add(delay=LONG),
+        lambda rig, _: rig.add(delay=_SOON),
+        News.SOONER,
+    ),
     "retry for soon": (
         lambda rig: rig.leased(),
         lambda rig, lease: rig.backend.retry([Failure(lease=lease, delay=_SOON)]),
+        News.SOONER,
     ),
-    "retry for now": (lambda rig: rig.leased(), lambda rig, lease: rig.backend.retry([Failure(lease=lease)])),
-    "release": (lambda rig: rig.leased(), lambda rig, lease: rig.backend.release([lease])),
+    "retry for now": (
+        lambda rig: rig.leased(),
+        lambda rig, lease: rig.backend.retry([Failure(lease=lease)]),
+        News.READY,
+    ),
+    "release": (lambda rig: rig.leased(), lambda rig, lease: rig.backend.release([lease]), News.READY),
     "requeue": (
         lambda rig: in_state(rig, JobState.DEAD)[0],
         lambda rig, job: rig.backend.requeue(job.queue, [job.id]),
+        News.READY,
     ),
-    "resume": (_paused, lambda rig, _: rig.backend.resume(rig.queue)),
+    "resume": (_paused, lambda rig, _: rig.backend.resume(rig.queue), News.READY),
 }
 
 
@@ -56,18 +66,18 @@ class WakeupsContract:
 
     @pytest.mark.parametrize("news", sorted(_NEWS))
     def test_news_ends_a_wait(self, rig: Rig, waiter: Waiter, news: str) -> None:
-        prepare, ring = _NEWS[news]
+        prepare, ring, kind = _NEWS[news]
         prepared = prepare(rig)
         quieten(waiter)
-        assert rings(waiter, lambda: ring(rig, prepared)), f"{news} did not wake the waiter"
+        assert rings(waiter, lambda: ring(rig, prepared), kind), f"{news} did not wake the waiter"
 
     @pytest.mark.parametrize("news", sorted(_NEWS))
     def test_news_between_two_waits_is_not_lost(self, rig: Rig, waiter: Waiter, news: str) -> None:
-        prepare, ring = _NEWS[news]
+        prepare, ring, kind = _NEWS[news]
         prepared = prepare(rig)
         quieten(waiter)
         ring(rig, prepared)
-        assert woken(waiter)
+        assert woken(waiter, kind)
 
     def test_a_recovered_job_rings(self, rig: Rig, waiter: Waiter) -> None:
         rig.leased(rig.span)

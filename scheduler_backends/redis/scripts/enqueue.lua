@@ -57,14 +57,14 @@ if number == 0 then return answer end
 -- Read what is written below, so that a key of a wrong type ends the script before its first write. The index comes
 -- before the record: an entry without a record is set aside, a record without an entry would wait for ever.
 for level in pairs(ready) do call('LLEN', lists[level]) end
-local news = false
+local sooner, news = false, false
 if first then
     call('ZADD', scheduled, unpack(later))
-    news = expect(first)
+    sooner = expect(first)
 end
 for level, ids_ready in pairs(ready) do
     news = push(level, ids_ready, now_ms) or news
 end
 call('HSET', jobs, unpack(records))
-if news then wake(ARGV[2]) end
+if news or sooner then wake(ARGV[2], news, sooner) end
 return answer

@@ -57,5 +57,5 @@ for _, id in ipairs(call('HKEYS', jobs)) do
         end
     end
 end
-if news then wake(ARGV[2]) end
+if news then wake(ARGV[2], true) end
 return {freed, again, 0}

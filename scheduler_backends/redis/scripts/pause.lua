@@ -5,5 +5,5 @@
 -- uses     pause wake
 -- returns  1
 set_pause(ARGV[1])
-if string.sub(ARGV[1], -1) == '0' then wake(ARGV[2]) end
+if string.sub(ARGV[1], -1) == '0' then wake(ARGV[2], true) end
 return 1

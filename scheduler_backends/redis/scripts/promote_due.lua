@@ -39,5 +39,5 @@ for level = 0, 3 do
     end
 end
 call('HSET', meta, 'due', next_due and whole(next_due) or 'none')
-if news then wake(ARGV[2]) end
+if news then wake(ARGV[2], true) end
 return {moved, next_due and math.max(next_due * 1000 - now, 0) or -1, more}

@@ -73,6 +73,6 @@ while left > 0 do
     if not group then break end
     recover(group)
 end
-if news then wake(ARGV[2]) end
+if news then wake(ARGV[2], true) end
 local head = call('ZRANGE', expiry, 0, 0, 'WITHSCORES')
 return {counts.ready, counts.dead, head[1] and math.max(head[2] * 1000 - now, 0) or -1, lost}

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- release: leased -> ready, first in line; no attempt is used, so nothing else changes
--- KEYS     jobs ready0 ready1 ready2 ready3 leased expiry holding aside
+-- KEYS     meta jobs ready0 ready1 ready2 ready3 leased expiry holding aside
 -- ARGV     now, channel, then per job: id, group
 -- uses     clock record ready wake groups aside
 -- returns  numbers (from 0) of the refused, ids and reasons set aside in turn
@@ -41,5 +41,5 @@ for level, ids_ready in pairs(ready) do
 end
 if #gone > 0 then call('HDEL', leased, unpack(gone)) end
 for group, number in pairs(freed) do let_go(group, number) end
-if news then wake(ARGV[2]) end
+if news then wake(ARGV[2], true) end
 return {refused, lost}

@@ -25,5 +25,5 @@ for k = 3, #ARGV do
         answer[#answer + 1] = '!'
     end
 end
-if news then wake(ARGV[2]) end
+if news then wake(ARGV[2], true) end
 return answer

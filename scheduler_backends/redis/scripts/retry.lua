@@ -44,16 +44,16 @@ for k = 1, count do
     end
 end
 
-local news = false
+local sooner, news = false, false
 if #written > 0 then call('HSET', history, unpack(written)) end
 if first then
     call('ZADD', waiting, unpack(later))
-    news = expect(first)
+    sooner = expect(first)
 end
 for level, ids_ready in pairs(ready) do
     news = push(level, ids_ready, now_ms) or news
 end
 if #gone > 0 then call('HDEL', leased, unpack(gone)) end
 for group, number in pairs(freed) do let_go(group, number) end
-if news then wake(ARGV[2]) end
+if news or sooner then wake(ARGV[2], news, sooner) end
 return {refused, lost}
