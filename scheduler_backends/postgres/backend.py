@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Self
-from urllib.parse import urlencode
 
 import sqlalchemy as sa
 
@@ -16,7 +15,7 @@ from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, P
 from scheduler.limits import check_count, check_number, check_queues
 from scheduler.queues import Page, QueueStats, Retention
 from scheduler.states import JobState
-from scheduler.urls import RETENTION_OPTIONS, Parser, boolean, retention_from, split_options, without_password
+from scheduler.urls import without_password
 from scheduler_backends.postgres.curating import Curating
 from scheduler_backends.postgres.database import Database, Driver, engine_for
 from scheduler_backends.postgres.leasing import Leasing
@@ -28,30 +27,11 @@ from scheduler_backends.postgres.settling import Settling
 from scheduler_backends.postgres.statements import statements
 from scheduler_backends.postgres.store import Store
 from scheduler_backends.postgres.storing import Storing
+from scheduler_backends.postgres.urls import database_url, parsed
 from scheduler_backends.postgres.wakeups import PostgresWaiter, Waiters
+from scheduler_backends.sql.connections import Execute
 from scheduler_backends.sql.rows import to_micros
 from scheduler_backends.sql.versions import check_identifier
-
-_OPTIONS: Mapping[str, Parser] = {
-    **RETENTION_OPTIONS,
-    "schema": str,
-    "prefix": str,
-    "migrate": boolean,
-    "timeout": float,
-    "pool_size": int,
-    "pool_timeout": float,
-    "pgbouncer": boolean,
-    "listen_url": str,
-}
-# What libpq itself takes as query parameters; the others would name another database, or undo a bound of ours.
-_OF_THE_DRIVER: Mapping[str, Parser] = dict.fromkeys(
-    (
-        "application_name", "channel_binding", "connect_timeout", "gssencmode", "host", "hostaddr", "krbsrvname",
-        "load_balance_hosts", "options", "passfile", "port", "service", "sslcert", "sslcrl", "sslkey", "sslmode",
-        "sslnegotiation", "sslrootcert", "target_session_attrs", "tcp_user_timeout",
-    ),
-    str,
-)  # fmt: skip
 
 
 class PostgresBackend(Backend):
@@ -97,7 +77,7 @@ class PostgresBackend(Backend):
         size = check_count("pool_size", pool_size, at_least=1, at_most=1_000)
         engine = engine_or_url
         if not isinstance(engine, sa.Engine):
-            engine = engine_for(_url_of("url", engine), pool_size=size, pgbouncer=pgbouncer, **options)
+            engine = engine_for(database_url("url", engine), pool_size=size, pgbouncer=pgbouncer, **options)
         elif engine.dialect.name != "postgresql" or engine.dialect.driver != "psycopg":
             raise ConfigError("engine", "must be one of postgresql+psycopg")
         self._shown = without_password(engine.url.render_as_string(hide_password=True))
@@ -106,7 +86,7 @@ class PostgresBackend(Backend):
         self._database = Database(engine, owned=owned, pgbouncer=pgbouncer, prepare=self._prepare)
         self._listening: Database | None = None if pgbouncer else self._database
         if listen_url is not None:
-            direct = engine_for(_url_of("listen_url", listen_url), pool_size=1, pgbouncer=False, **options)
+            direct = engine_for(database_url("listen_url", listen_url), pool_size=1, pgbouncer=False, **options)
             self._listening = Database(direct, owned=True, pgbouncer=False, prepare=lambda _: None)
         self._channel = f"{schema}.{prefix}job"
         self._waiters = Waiters()
@@ -121,18 +101,15 @@ class PostgresBackend(Backend):
             now=self._now,
             notifier=self._notifier,
         )
-        self._storing = Storing(store, self._channel)
+        self._storing = Storing(store, self._channel, self._prepare_caller)
         self._leasing, self._settling = Leasing(store), Settling(store)
         self._curating, self._reads = Curating(store), Reads(store)
 
     @classmethod
     def from_url(cls, url: str) -> Self:
         """``postgresql://user@host:5432/name``, with the arguments of the class, and libpq's, as options."""
-        place, options = split_options(url, {**_OPTIONS, **_OF_THE_DRIVER})
-        driver = {name: str(options.pop(name)) for name in _OF_THE_DRIVER if name in options}
-        query = f"?{urlencode(driver)}" if driver else ""
-        retention = retention_from(options)
-        return cls(f"{place}{query}", retention=retention, **options)  # type: ignore[arg-type]  # checked by __init__
+        place, retention, options = parsed(url)
+        return cls(place, retention=retention, **options)  # type: ignore[arg-type]  # checked by __init__
 
     def __repr__(self) -> str:
         return f"PostgresBackend({self._shown!r})"
@@ -233,17 +210,10 @@ class PostgresBackend(Backend):
     def _prepare(self, driver: Driver) -> None:
         self._schema.check(driver, may_migrate=self._may_migrate)
 
+    def _prepare_caller(self, execute: Execute) -> None:
+        # By the caller's connection: another one of a pool that is shared may not be there to be had.
+        if not self._schema.is_current(execute, may_migrate=self._may_migrate):
+            self.migrate()
+
     def _now(self) -> int | None:
         return None if self.clock is None else to_micros(self.clock.now())
-
-
-def _url_of(field: str, given: object) -> sa.URL:
-    if not isinstance(given, str):
-        raise ConfigError(field, f"must be a SQLAlchemy engine or a URL, not {type(given).__name__}")
-    try:
-        url = sa.make_url(given)
-    except sa.exc.ArgumentError:  # its text may show a password
-        raise ConfigError(field, "cannot be read; percent-encode what is special in names and passwords") from None
-    if url.drivername not in ("postgresql", "postgres", "postgresql+psycopg"):
-        raise ConfigError(field, "must begin with postgresql://")
-    return url.set(drivername="postgresql+psycopg")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 from psycopg import sql
@@ -11,6 +12,7 @@ from psycopg import sql
 from scheduler.errors import SchemaMismatch
 from scheduler_backends.postgres.database import Driver
 from scheduler_backends.postgres.schema import STEPS
+from scheduler_backends.sql.connections import Answer, Execute
 from scheduler_backends.sql.versions import check_version, check_versions, script
 
 _log = logging.getLogger("scheduler.postgres")
@@ -39,24 +41,32 @@ class Schema:
                 "with 'read committed' it would not",
                 isolation,
             )
-        present = self.version(driver)
-        check_version(present, len(STEPS), may_migrate=may_migrate)
-        if present < len(STEPS):
+        if not self.is_current(_on(driver), may_migrate=may_migrate):
             self.migrate(driver)
+
+    def is_current(self, execute: Execute, *, may_migrate: bool) -> bool:
+        """Whether the schema is of the version known here. `SchemaMismatch` when it is not, and may not become so."""
+        present = self._version(execute)
+        check_version(present, len(STEPS), may_migrate=may_migrate)
+        return present == len(STEPS)
 
     def version(self, driver: Driver) -> int:
         """The version in the database, 0 = none."""
+        return self._version(_on(driver))
+
+    def _version(self, execute: Execute) -> int:
+        # No statement may fail, which would end a caller's transaction.
         # Not to_regclass(): behind a lock it may remember what was there before the lock was waited for.
-        (there,) = _one(
-            driver,
-            "SELECT EXISTS (SELECT FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
-            " WHERE n.nspname = %s AND c.relname = %s)",
-            self._schema,
-            f"{self._prefix}schema_version",
+        (there,) = _first(
+            execute(
+                "SELECT EXISTS (SELECT FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
+                " WHERE n.nspname = %(schema)s AND c.relname = %(table)s)",
+                {"schema": self._schema, "table": f"{self._prefix}schema_version"},
+            )
         )
         if not there:
             return 0
-        (version,) = _one(driver, f"SELECT coalesce(max(version), 0) FROM {self._versions}")
+        (version,) = _first(execute(f"SELECT coalesce(max(version), 0) FROM {self._versions}", {}))
         return int(version)
 
     def migrate(self, driver: Driver) -> int:
@@ -115,6 +125,13 @@ def _run(driver: Driver, statement: str, *parameters: object) -> Any:
     return driver.execute(sql.SQL(statement), parameters or None, prepare=False)
 
 
-def _one(driver: Driver, statement: str, *parameters: object) -> tuple[Any, ...]:
-    row: tuple[Any, ...] = _run(driver, statement, *parameters).fetchone()
-    return row
+def _on(driver: Driver) -> Execute:
+    return lambda statement, parameters: driver.execute(sql.SQL(statement), parameters or None, prepare=False)
+
+
+def _one(driver: Driver, statement: str, *parameters: object) -> Sequence[Any]:
+    return _first(_run(driver, statement, *parameters))
+
+
+def _first(answer: Answer) -> Sequence[Any]:
+    return answer.fetchone() or ()

@@ -18,7 +18,7 @@ from scheduler_backends.postgres.errors import ERRORS, driver_error, translated
 from scheduler_backends.postgres.statements.storing import COLUMNS, COPIED
 from scheduler_backends.postgres.store import Store
 from scheduler_backends.sql.arguments import check_new_jobs, slices
-from scheduler_backends.sql.connections import executor
+from scheduler_backends.sql.connections import Execute, executor
 from scheduler_backends.sql.rows import WAKE_HORIZON, Row, document, job_of, later, stored_job, to_micros
 from scheduler_backends.sql.states import SCHEDULED
 
@@ -32,10 +32,12 @@ Run = Callable[..., Rows]  # a statement, and its parameters by name
 class Storing:
     """→ scheduled, or ready when due."""
 
-    def __init__(self, store: Store, channel: str) -> None:
+    def __init__(self, store: Store, channel: str, prepare_caller: Callable[[Execute], None]) -> None:
         self._store = store
         self._statements = store.statements.storing
         self._channel = channel
+        self._prepare_caller = prepare_caller  # before the first statement on a connection that is a caller's
+        self._is_prepared = False
         self._known: set[str] = set()  # queues that this process has entered; entering one twice is harmless
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
@@ -59,18 +61,21 @@ class Storing:
         execute = executor(connection, vendor="postgresql", driver=psycopg.Connection, of_driver=_run_on)
 
         def run(statement: str, **parameters: object) -> Rows:
-            try:
-                rows = execute(statement, {"now": self._store.now(), **parameters}).fetchall()
-            except Exception as error:
-                if isinstance(driver_error(error), ERRORS):
-                    raise translated(error) from error
-                raise
+            rows = execute(statement, {"now": self._store.now(), **parameters}).fetchall()
             return [tuple(bytes(value) if isinstance(value, memoryview) else value for value in row) for row in rows]
 
-        stored = self._inserted(run, checked)
-        soon = _soon(stored)
-        if soon:
-            run(self._statements.notify, channel=self._channel, name=sorted(soon))
+        try:
+            if not self._is_prepared:
+                self._prepare_caller(execute)
+                self._is_prepared = True
+            stored = self._inserted(run, checked)
+            soon = _soon(stored)
+            if soon:
+                run(self._statements.notify, channel=self._channel, name=sorted(soon))
+        except Exception as error:
+            if isinstance(driver_error(error), ERRORS):
+                raise translated(error) from error
+            raise
         return stored
 
     def _know(self, queues: set[str]) -> None:

@@ -16,7 +16,7 @@ from django.db import transaction as django_transaction
 from django.db.utils import ConnectionHandler
 from sqlalchemy.orm import Session
 
-from scheduler.errors import BackendError, BackendUnavailable, ConfigError
+from scheduler.errors import BackendError, BackendUnavailable, ConfigError, SchemaMismatch
 from scheduler.jobs import NewJob
 from scheduler.producer import Producer
 
@@ -171,6 +171,48 @@ def test_two_transactions_with_one_id_wait_for_each_other_and_store_it_once(back
                 backend.enqueue_with(second, [new_job(id="order-1")])
     (answer,) = backend.enqueue([new_job(id="order-1")])
     assert not answer.is_new
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_a_database_without_the_schema_says_what_to_run_and_the_transaction_goes_on(
+    new_backend, kind, postgres_url, engine
+):
+    backend = new_backend(migrate=False)
+    with kind(postgres_url, engine) as (connection, _):
+        with pytest.raises(SchemaMismatch, match="run `python -m"):
+            backend.enqueue_with(connection, [new_job()])
+        backend.migrate()
+        (answer,) = backend.enqueue_with(connection, [new_job()])
+    assert set(backend.get("shop", [answer.job.id])) == {answer.job.id}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_a_database_without_the_schema_gets_it_when_told_to(new_backend, kind, postgres_url, engine):
+    backend = new_backend(migrate=True)
+    with kind(postgres_url, engine) as (connection, _):
+        (answer,) = backend.enqueue_with(connection, [new_job()])
+    assert set(backend.get("shop", [answer.job.id])) == {answer.job.id}
+
+
+def test_a_newer_schema_is_left_alone(new_backend, postgres_url, schema):
+    new_backend().migrate()
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute(f"INSERT INTO {schema}.schema_version VALUES (99, 0)")
+        with pytest.raises(SchemaMismatch, match="99"):
+            new_backend().enqueue_with(connection, [new_job()])
+        assert connection.execute(f"SELECT count(*) FROM {schema}.job").fetchone() == (0,)
+
+
+def test_it_takes_no_connection_from_a_pool_that_the_caller_has_emptied(new_backend, postgres_url):
+    new_backend().migrate()
+    engine = sa.create_engine(
+        sa.make_url(postgres_url).set(drivername="postgresql+psycopg"), pool_size=1, max_overflow=0, pool_timeout=0.1
+    )
+    backend = new_backend(engine, migrate=False)
+    with engine.begin() as connection:
+        (answer,) = backend.enqueue_with(connection, [new_job()])
+    assert set(backend.get("shop", [answer.job.id])) == {answer.job.id}
+    engine.dispose()
 
 
 def test_a_connection_in_autocommit_mode_stores_at_once(backend, postgres_url):
