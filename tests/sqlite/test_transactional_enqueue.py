@@ -148,15 +148,41 @@ def test_a_job_that_is_kept_is_answered(backend, transaction):
     assert refused.job.payload == b""
 
 
-@pytest.mark.parametrize("kind", [legacy_sqlite3, explicit_sqlite3], ids=lambda kind: kind.__name__)
-def test_a_rollback_to_a_savepoint_leaves_no_job(backend, path, engine, kind):
-    backend.migrate()
-    with kind(path, engine) as connection:
-        (before,) = backend.enqueue_with(connection, [new_job()])
+@contextmanager
+def savepoint(connection):
+    """Whatever the connection is of: one of sqlite3 is told by SQL."""
+    if hasattr(connection, "begin_nested"):
+        with connection.begin_nested():
+            yield
+    elif hasattr(connection, "vendor"):
+        with django_transaction.Atomic("default", savepoint=True, durable=False):
+            yield
+    else:
         connection.execute("SAVEPOINT inner_part")
-        backend.enqueue_with(connection, [new_job()])
-        connection.execute("ROLLBACK TO inner_part")
-        (after,) = backend.enqueue_with(connection, [new_job()])
+        try:
+            yield
+        except BaseException:
+            connection.execute("ROLLBACK TO inner_part")
+            raise
+        connection.execute("RELEASE inner_part")
+
+
+def test_a_rollback_to_a_savepoint_leaves_no_job_and_wakes_nobody(backend, path, transaction):
+    other = SqliteBackend(path)
+    waiter = other.waiter(["undone"])
+    try:
+        with transaction() as connection:
+            (before,) = backend.enqueue_with(connection, [new_job()])
+            with undone(), savepoint(connection):
+                backend.enqueue_with(connection, [new_job(), NewJob(type="mail", queue="undone")])
+                raise Undo
+            with savepoint(connection):
+                (after,) = backend.enqueue_with(connection, [new_job()])
+        assert not waiter.wait(0.1)
+    finally:
+        waiter.close()
+        other.close()
+    assert sum(backend.stats(["undone"])[0].counts.values()) == 0
     (row,) = backend.stats(["shop"])
     assert sum(row.counts.values()) == 2
     assert set(backend.get("shop", [before.job.id, after.job.id])) == {before.job.id, after.job.id}
