@@ -83,7 +83,7 @@ class RedisBackend(Backend):
         self._producing = Producing(self._calls, self._layouts, keys)
         self._settling = Settling(self._calls, keys, self.retention)
         self._leasing = Leasing(self._calls, self._layouts, self._settling)
-        self._moving = Moving(self._calls, self._layouts, keys, self.retention)
+        self._moving = Moving(self._calls, self._layouts, keys, self.retention, self._leasing.expect)
         self._operating = Operating(self._calls, self._layouts, keys, self.retention)
         self._reading = Reading(self._calls, self._layouts, keys)
         self._admin = Admin(self._calls, self._layouts, keys)

@@ -19,7 +19,8 @@ from scheduler_backends.redis.settling import Settling
 SHARE = 1_000  # jobs of a lease call in one partition; Lua's unpack ends near 8,000 values
 WORTH_A_SCRIPT = 32  # jobs: below that, asking one partition more costs more than its jobs do
 REMEMBERED = 1_000  # tokens
-GLANCES = 2  # partitions looked at beside those that are asked, in turn: news of them may have been lost
+GLANCES = 8  # partitions looked at beside those that are asked, in turn, since news of them may have been lost,
+EVERY = 4  # in each of so many calls
 ROUNDS = 4  # of asking on, while partitions have more and more is wanted
 
 _Answer = tuple[int, bytes, int, list[bytes], list[bytes], list[bytes], list[bytes]]  # of lease.lua
@@ -116,11 +117,13 @@ class _LeaseCall:
         shares = self._shares(busy, WORTH_A_SCRIPT)
         self._more += [partition for partition in busy if not shares.get(partition)]
         idle = [partition for partition in partitions if partition not in self._busy]
-        first = self._turn * GLANCES % max(len(idle), 1)
+        turn, looks = divmod(self._turn, EVERY)
+        first = turn * GLANCES % max(len(idle), 1)
         idle = idle[first:] + idle[:first]
-        self._unseen += idle[GLANCES:]
+        seen = 0 if looks else GLANCES
+        self._unseen += idle[seen:]
         asks = [self._call(one, share, again=0) for one, share in shares.items() if share]
-        return asks + list(map(_glance, idle[:GLANCES]))
+        return asks + list(map(_glance, idle[:seen]))
 
     def further_round(self) -> list[Call]:
         """Who is still to be asked while more is wanted."""

@@ -36,9 +36,17 @@ class Moved(NamedTuple):
 class Moving:
     """Moves jobs within their partitions. Any thread."""
 
-    def __init__(self, calls: Calls, layouts: Layouts, keys: Keys, retention: Retention) -> None:
+    def __init__(
+        self,
+        calls: Calls,
+        layouts: Layouts,
+        keys: Keys,
+        retention: Retention,
+        has_ready: Callable[[Partition], None],
+    ) -> None:
         self._calls = calls
         self._layouts = layouts
+        self._has_ready = has_ready
         self._keys = keys
         self._retention = retention
         self._turn = itertools.count()  # which partitions are given one more where a limit cannot be split evenly
@@ -50,6 +58,8 @@ class Moving:
         def take(partition: Partition, answer: object) -> Moved:
             moved, next_us, more = cast("tuple[int, int, int]", answer)
             waits[partition] = next_us
+            if moved:
+                self._has_ready(partition)
             return Moved(moved, more > 0)
 
         moved = self._spread(

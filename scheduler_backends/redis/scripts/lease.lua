@@ -35,8 +35,8 @@ local taken, number, cut = {}, 0, {} -- counted, since Lua searches for the leng
 for level = 0, 3 do
     local from = 0
     while want > number do
-        local entries = call('LRANGE', lists[level], from, from + want - number - 1)
-        if not entries[1] then break end
+        local asked = want - number
+        local entries = call('LRANGE', lists[level], from, from + asked - 1)
         from = from + #entries
         for k = 1, #entries do
             local id = string.sub(entries[k], 7)
@@ -45,6 +45,7 @@ for level = 0, 3 do
                 taken[number] = id
             end
         end
+        if #entries < asked then break end
     end
     if from > 0 then cut[level] = from end
     if want <= number then break end
