@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 from benchmarks.floors import KINDS
 from benchmarks.floors_redis import client
 from benchmarks.floors_sql import postgres
 
 
-def round_trips(url: str) -> int | None:
+@contextmanager
+def requests(url: str) -> Iterator[Callable[[], int] | None]:
     """
-    How many requests the server has read so far, of all its clients; None where there is no server to ask.
+    Tells how many requests the server has read so far, of all clients but this one; None where there is no server.
 
     Redis: reads, so a pipeline counts once. PostgreSQL: transactions, with a second's delay.
     """
+    own = itertools.count()  # each reading is a request, which the next one counts too
     kind = KINDS.get(url.partition(":")[0])
     if kind == "redis":
         with client(url) as (connection, _):
-            return int(connection.info("stats")["total_reads_processed"])
-    if kind == "postgres":
+            connection.ping()  # connects, which are requests as well
+            yield lambda: int(connection.info("stats")["total_reads_processed"]) - next(own)
+    elif kind == "postgres":
         with postgres(url) as session:
-            row = session.execute(
-                "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
-            ).fetchone()
-            return None if row is None else int(row[0])
-    return None
+
+            def transactions() -> int:
+                row = session.execute(
+                    "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
+                ).fetchone()
+                return (0 if row is None else int(row[0])) - next(own)
+
+            yield transactions
+    else:
+        yield None

@@ -10,7 +10,7 @@ from functools import partial, wraps
 from typing import ParamSpec, TypeVar
 
 from benchmarks.command import main
-from benchmarks.counters import round_trips
+from benchmarks.counters import requests
 from benchmarks.measure import CALLS_PER_SECOND, PERCENT_OF_A_CORE, SWITCHES_PER_SECOND, Measure
 from benchmarks.stage import TYPE, Stage
 from scheduler import Worker, WorkerConfig
@@ -39,23 +39,22 @@ def rest(stage: Stage) -> dict[str, float]:
     worker = Worker(backend, WorkerConfig(queues=(stage.new_queue(),)))
     worker.handle(TYPE, lambda job, ctx: None)  # noqa: ARG005 - the contract's form
     try:
-        with worker:
+        with requests(stage.url) as trips, worker:
             time.sleep(SETTLED_IN)
-            before = _now(stage.url, calls)
+            before = _now(calls, trips)
             start = time.perf_counter()
             time.sleep(stage.size)
             seconds = time.perf_counter() - start
-            after = _now(stage.url, calls)
+            after = _now(calls, trips)
     finally:
         backend.close()
     return {name: (after[name] - value) / seconds for name, value in before.items()}
 
 
-def _now(url: str, calls: list[str]) -> dict[str, float]:
+def _now(calls: list[str], trips: Callable[[], int] | None) -> dict[str, float]:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     counts = {"calls": float(len(calls)), "cpu": usage.ru_utime + usage.ru_stime, "switches": float(usage.ru_nvcsw)}
-    trips = round_trips(url)
-    return counts if trips is None else {**counts, "round_trips": float(trips)}
+    return counts if trips is None else {**counts, "round_trips": float(trips())}
 
 
 def count_calls(backend: Backend) -> list[str]:

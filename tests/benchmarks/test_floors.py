@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 from benchmarks import floors, floors_redis, floors_sql
-from benchmarks.counters import round_trips
+from benchmarks.counters import requests
 from benchmarks.stage import Stage
 
 
@@ -60,9 +60,10 @@ def test_a_floor_is_chosen_by_the_store(tmp_path):
 
 def test_round_trips_to_a_server_are_counted(redis_url):
     pytest.importorskip("redis")
-    before = round_trips(redis_url)
-    floors_redis.ping(redis_url, count=20)
-    assert round_trips(redis_url) >= before + 20
+    with requests(redis_url) as count:
+        before = count()
+        floors_redis.ping(redis_url, count=20)
+        assert count() >= before + 20
 
 
 def test_what_a_benchmark_leaves_in_the_store_is_deleted(redis_url):
