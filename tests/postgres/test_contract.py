@@ -1,20 +1,80 @@
-"""The conformance suite on each PostgreSQL found."""
+"""The conformance suite on each PostgreSQL found, behind pgbouncer, and where every transaction is serializable."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
+import sqlalchemy as sa
 
 from scheduler.testing.contract import BackendContract
+from scheduler.testing.contract.rooms import SequencesContract
+from scheduler.testing.contract.stand import Stand
 from scheduler.testing.rig import OpenBackend
 from scheduler_backends.postgres import PostgresBackend
+from servers import binaries
+from servers.pgbouncer import PgBouncer
 
 
 @pytest.mark.every_flavour(further="long")
 class TestPostgresBackend(BackendContract):
-    examples = 8  # every step is a round trip; the long run draws more
+    examples = 8  # every step is a round trip; more are drawn below
 
     @pytest.fixture
     def open_backend(self, postgres_url) -> OpenBackend:
         return partial(PostgresBackend, postgres_url, schema="contract", migrate=True)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_800)
+@pytest.mark.every_flavour
+class TestLongSequences(SequencesContract, Stand):
+    examples = 200
+    steps = 50
+
+    @pytest.fixture
+    def open_backend(self, postgres_url) -> OpenBackend:
+        return partial(PostgresBackend, postgres_url, schema="long_sequences", migrate=True)
+
+
+@pytest.fixture(scope="session")
+def pooled_url(postgres_url) -> Iterator[str]:
+    """The database through one pgbouncer for all tests of this process, in transaction mode."""
+    found = binaries.pgbouncer()
+    if isinstance(found, str):
+        pytest.skip(found)  # in CI too: it cannot be had by pip
+    with PgBouncer(found.path, postgres_url, pool_size=8) as pool:
+        yield pool.through(postgres_url)
+
+
+@pytest.mark.long  # the same statements as above, prepared by nobody
+class TestBehindPgbouncer(BackendContract):
+    examples = 8
+
+    @pytest.fixture
+    def open_backend(self, pooled_url, postgres_url) -> OpenBackend:
+        return partial(
+            PostgresBackend, pooled_url, pgbouncer=True, listen_url=postgres_url, schema="pooled", migrate=True
+        )
+
+
+@pytest.fixture(scope="session")
+def serializable(postgres_url) -> Iterator[sa.Engine]:
+    """An engine of somebody whose server is set to the strictest isolation."""
+    engine = sa.create_engine(
+        sa.make_url(postgres_url).set(drivername="postgresql+psycopg"),
+        connect_args={"options": "-c default_transaction_isolation=serializable"},
+        pool_size=40,
+    )
+    yield engine
+    engine.dispose()
+
+
+@pytest.mark.long
+class TestSerializable(BackendContract):
+    examples = 8
+
+    @pytest.fixture
+    def open_backend(self, serializable) -> OpenBackend:
+        return partial(PostgresBackend, serializable, schema="serializable", migrate=True)
