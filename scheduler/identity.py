@@ -59,6 +59,12 @@ def new_token() -> str:
     return f"{origin.prefix}{next(origin.counter):014x}"
 
 
+def is_own_token(token: str) -> bool:
+    """Whether this process has made *token*, so that no other can have used it before."""
+    origin = _origin
+    return origin.pid == os.getpid() and token.startswith(origin.prefix)
+
+
 def _after_fork_in_child() -> None:
     global _id_lock, _origin  # noqa: PLW0603 - one of each a process
     _id_lock = threading.Lock()  # the parent's may be held by a thread that does not exist here

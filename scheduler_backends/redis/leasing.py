@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from scheduler.errors import BackendUnavailable
+from scheduler.identity import is_own_token
 from scheduler.leases import Lease
 from scheduler_backends.redis.calls import Call, Calls, what_succeeded
 from scheduler_backends.redis.codec import leases_of
@@ -23,6 +24,27 @@ GLANCES = 8  # partitions looked at beside those that are asked, in turn, since 
 EVERY = 4  # in each of so many calls
 ROUNDS = 4  # of asking on, while partitions have more and more is wanted
 
+
+class _UsedTokens:
+    """Tokens of late, so that a repeat is known for one. A set's own operations are atomic."""
+
+    def __init__(self) -> None:
+        # Two generations, the older of which is dropped.
+        self._new: set[str] = set()
+        self._older: set[str] = set()
+
+    def before(self, token: str) -> bool:
+        """Whether a lease call with *token* may have been made before, here or elsewhere; it is made now."""
+        if token in self._new or token in self._older:
+            return True
+        if len(self._new) >= REMEMBERED:
+            self._older, self._new = self._new, set()
+        self._new.add(token)
+        return not is_own_token(token)
+
+
+_used = _UsedTokens()  # of this process, since a call may be repeated by another backend object
+
 _Answer = tuple[int, bytes, int, list[bytes], list[bytes], list[bytes], list[bytes]]  # of lease.lua
 
 
@@ -35,9 +57,6 @@ class Leasing:
         self._settling = settling
         # A hint and nothing else: the partitions that had more when last looked at. A set's own operations are atomic.
         self._busy: set[Partition] = set()
-        # Tokens of late, so that a repeat is known for one; in two generations, the older of which is dropped.
-        self._tokens: set[str] = set()
-        self._older_tokens: set[str] = set()
 
     def expect(self, partition: Partition) -> None:
         """Take the hint that *partition* has ready jobs."""
@@ -46,7 +65,7 @@ class Leasing:
     def lease(self, queues: Sequence[str], token: str, worker_id: str, duration: float, limit: int) -> list[Lease]:
         """As `Backend.lease`, its arguments checked."""
         call = _LeaseCall(self._calls, self._busy, token, worker_id, duration, limit)
-        if self._is_repeat(token):
+        if _used.before(token):
             call.only_look()
         call.take(self._layouts.sweep(queues, call.first_round))
         rounds = 0
@@ -56,17 +75,9 @@ class Leasing:
         if not call.leases and call.unavailable is not None:
             raise call.unavailable  # an empty answer would say that nothing is there
         if call.surplus:
-            # A repeat after all, by another process than the first try, which had asked other partitions.
+            # A repeat after all, of a token that was forgotten here, and the first try had asked other partitions.
             self._settling.release(call.surplus)
         return call.leases
-
-    def _is_repeat(self, token: str) -> bool:
-        if token in self._tokens or token in self._older_tokens:
-            return True
-        if len(self._tokens) >= REMEMBERED:
-            self._older_tokens, self._tokens = self._tokens, set()
-        self._tokens.add(token)
-        return False
 
 
 class _LeaseCall:

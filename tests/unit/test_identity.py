@@ -17,7 +17,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scheduler import identity
-from scheduler.identity import id_for_key, new_id, new_token
+from scheduler.identity import id_for_key, is_own_token, new_id, new_token
 from scheduler.limits import check_token
 
 THREADS = 8
@@ -128,7 +128,7 @@ token = identity.new_token()
 getpid = os.getpid()
 if os.fork() == 0:
     os.getpid = lambda: getpid  # as in a grandchild that was given its late grandparent's number
-    os._exit(identity.new_token()[:18] == token[:18])
+    os._exit(identity.new_token()[:18] == token[:18] or identity.is_own_token(token))
 print(os.wait()[1])
 """
     assert run_alone(script) == ["0"]
@@ -163,3 +163,8 @@ def test_different_keys_or_queues_have_different_ids(queue: str, key: str, other
 
 def test_moving_the_border_between_queue_and_key_gives_another_id() -> None:
     assert len({id_for_key("a", "bc"), id_for_key("ab", "c"), id_for_key("a:b", "c"), id_for_key("a", "b:c")}) == 4
+
+
+def test_a_process_knows_the_tokens_that_it_made():
+    assert is_own_token(new_token())
+    assert not is_own_token("0" * 32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from datetime import timedelta
 
+from scheduler.backend import Backend
 from scheduler.identity import new_token
 from scheduler.leases import Completion
 from scheduler.states import JobState
@@ -77,6 +78,16 @@ class LeaseContract:
         assert len(repeated) == len(set(repeated)) <= 3
         assert {rig.job(lease.job.id).attempts for lease in repeated} == {1}
         assert not rig.backend.complete([Completion(lease=lease) for lease in repeated])
+
+    def test_a_repeat_by_another_backend_on_the_same_store_answers_the_same_jobs(
+        self, rig: Rig, second: Backend
+    ) -> None:
+        rig.add_many(20)
+        token = new_token()
+        first = rig.lease_once(100, token=token)
+        leased = second.lease([rig.queue], token=token, worker_id="contract", duration=LONG, limit=100)
+        assert set(first) <= set(leased)
+        assert len(leased) <= 20
 
     def test_a_repeat_stays_within_the_limit_in_all(self, rig: Rig) -> None:
         rig.add_many(20)
