@@ -21,7 +21,7 @@ from scheduler_backends.postgres.database import Database, Driver, engine_for
 from scheduler_backends.postgres.leasing import Leasing
 from scheduler_backends.postgres.listening import Listener
 from scheduler_backends.postgres.migration import Schema
-from scheduler_backends.postgres.notifier import Notifier
+from scheduler_backends.postgres.notifier import Notifier, channel_of
 from scheduler_backends.postgres.reads import Reads
 from scheduler_backends.postgres.settling import Settling
 from scheduler_backends.postgres.statements import statements
@@ -88,7 +88,7 @@ class PostgresBackend(Backend):
         if listen_url is not None:
             direct = engine_for(database_url("listen_url", listen_url), pool_size=1, pgbouncer=False, **options)
             self._listening = Database(direct, owned=True, pgbouncer=False, prepare=lambda _: None)
-        self._channel = f"{schema}.{prefix}job"
+        self._channel = channel_of(schema, prefix)
         self._waiters = Waiters()
         texts = statements(schema, prefix)
         self._notifier = Notifier(

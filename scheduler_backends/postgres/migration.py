@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from psycopg import sql
+from sqlalchemy.dialects import postgresql
 
 from scheduler.errors import SchemaMismatch
 from scheduler_backends.postgres.database import Driver
@@ -25,7 +26,10 @@ class Schema:
     def __init__(self, schema: str, prefix: str) -> None:
         self._schema = schema
         self._prefix = prefix
-        self._versions = f"{schema}.{prefix}schema_version"
+        # Some names are words of SQL: as the statements quote them, which SQLAlchemy writes.
+        dialect = postgresql.dialect()  # type: ignore[no-untyped-call]  # SQLAlchemy has no types for it
+        self._quoted = dialect.identifier_preparer.quote(schema)
+        self._versions = f"{self._quoted}.{prefix}schema_version"
 
     def check(self, driver: Driver, *, may_migrate: bool) -> None:
         """What every process does first: see to the version, and warn of settings that cost much."""
@@ -103,11 +107,11 @@ class Schema:
     def _statements(self, present: int, last: int, *, with_schema: bool) -> list[str]:
         found: list[str] = []
         if with_schema:
-            found.append(f"CREATE SCHEMA IF NOT EXISTS {self._schema}")
+            found.append(f"CREATE SCHEMA IF NOT EXISTS {self._quoted}")
         if present == 0 < last:
             found.append(f"CREATE TABLE {self._versions} (version integer PRIMARY KEY, applied_at bigint NOT NULL)")
         for version in range(present + 1, last + 1):
-            found += [step.format(s=f"{self._schema}.", p=self._prefix) for step in STEPS[version - 1]]
+            found += [step.format(s=f"{self._quoted}.", p=self._prefix) for step in STEPS[version - 1]]
             found.append(
                 f"INSERT INTO {self._versions} (version, applied_at) "
                 f"VALUES ({version}, (extract(epoch FROM now()) * 1000000)::bigint)"

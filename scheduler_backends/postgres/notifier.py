@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import zlib
 from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
@@ -22,7 +23,15 @@ from scheduler.errors import BackendError
 HUSH: Final = 0.01  # seconds
 _MOST_QUEUES: Final = 10_000  # remembered: queues that are used once must not pile up
 
+_LONGEST: Final = 63  # characters of a channel's name: the server refuses longer ones
+
 _log = logging.getLogger("scheduler.postgres")
+
+
+def channel_of(schema: str, prefix: str) -> str:
+    """What the waiters of these tables listen to."""
+    name = f"{schema}.{prefix}job"
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 9]}#{zlib.crc32(name.encode()):08x}"
 
 
 class Notifier:

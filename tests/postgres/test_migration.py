@@ -12,7 +12,9 @@ import sqlalchemy as sa
 
 from scheduler.errors import BackendError, ConfigError, SchemaMismatch
 from scheduler.jobs import NewJob
+from scheduler.states import JobState
 from scheduler_backends.postgres import PostgresBackend
+from scheduler_backends.postgres.notifier import channel_of
 from scheduler_backends.sql.__main__ import main
 from scheduler_backends.sql.tables import tables
 
@@ -125,6 +127,36 @@ def test_two_prefixes_in_one_schema_keep_apart(new_backend):
     assert second.get("default", ["1"]) == {}
     (answer,) = second.enqueue([NewJob(type="mail", id="1")])
     assert answer.is_new
+
+
+@pytest.mark.parametrize("name", ["order", "user", "s" * 40, "_"])
+@pytest.mark.parametrize("prefix", ["", "p" * 40, "order"])
+def test_every_name_that_is_allowed_works(new_backend, postgres_url, name, prefix):
+    """Also words of SQL, and names so long that the channel's would be longer than the server takes."""
+    backend = new_backend(schema=name, prefix=prefix)
+    waiter = new_backend(schema=name, prefix=prefix).waiter(["default"])
+    try:
+        assert waiter.wait(10.0)
+        while waiter.wait(0.1):
+            pass
+        (answer,) = backend.enqueue([NewJob(type="mail")])
+        assert waiter.wait(10.0)
+        backend.enqueue([NewJob(type="mail") for _ in range(600)])  # by COPY
+        with psycopg.connect(postgres_url) as direct:
+            backend.enqueue_with(direct, [NewJob(type="mail")])
+        assert backend.stats()[0].counts[JobState.READY] == 602
+        assert set(backend.get("default", [answer.job.id])) == {answer.job.id}
+        assert backend.migrate() == 0
+    finally:
+        waiter.close()
+        with psycopg.connect(postgres_url) as direct:
+            direct.execute(f'DROP SCHEMA "{name}" CASCADE')
+
+
+def test_names_too_long_for_a_channel_share_none():
+    channels = {channel_of("s" * 40, prefix) for prefix in ("", "p" * 39 + "a", "p" * 39 + "b")}
+    assert len(channels) == 3
+    assert max(map(len, channels)) <= 63
 
 
 def test_a_role_that_may_only_use_the_tables_can_work(new_backend, postgres_url, schema):
