@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from scheduler.errors import BackendError, ConfigError, SchemaMismatch
 from scheduler.jobs import NewJob
 from scheduler.states import JobState
-from scheduler_backends.postgres import PostgresBackend
+from scheduler_backends.postgres import PostgresBackend, migration
 from scheduler_backends.postgres.notifier import channel_of
 from scheduler_backends.sql.__main__ import main
 from scheduler_backends.sql.tables import tables
@@ -90,6 +90,23 @@ def test_a_newer_schema_is_left_alone(new_backend, postgres_url, schema):
             backend.enqueue([NewJob(type="mail")])
     with pytest.raises(SchemaMismatch, match="99"):
         backend.migrate()
+
+
+def test_an_older_schema_is_brought_up_to_date_with_its_jobs(new_backend, monkeypatch):
+    (answer,) = new_backend().enqueue([NewJob(type="mail")])
+    step = ("ALTER TABLE {s}{p}job ADD COLUMN remark text", "CREATE INDEX {p}job_remark ON {s}{p}job (remark)")
+    monkeypatch.setattr(migration, "STEPS", (*migration.STEPS, step))  # the next release
+    careful = new_backend(migrate=False)
+    for call in (careful.ping, careful.check_schema):
+        with pytest.raises(SchemaMismatch, match="version 1, and this release needs 2"):
+            call()
+    assert careful.migration_sql(1).count("job_remark") == 1
+    assert "CREATE SCHEMA" not in careful.migration_sql(1)
+    backend = new_backend(migrate=True)
+    assert set(backend.get("default", [answer.job.id])) == {answer.job.id}
+    assert backend.schema_version() == 2
+    assert backend.migrate() == 0
+    careful.ping()
 
 
 def test_the_sql_makes_the_same_schema(new_backend, postgres_url, schema):

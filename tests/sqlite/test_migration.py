@@ -1,16 +1,17 @@
-"""The tables: made once however many threads come at once, with whatever call."""
+"""The tables: made once however many threads come at once, with whatever call, and brought up to date."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 import pytest
 
+from scheduler.errors import SchemaMismatch
 from scheduler.jobs import NewJob
-from scheduler_backends.sqlite import SqliteBackend
+from scheduler_backends.sqlite import SqliteBackend, schema
 
 CALLS: list[Callable[[SqliteBackend], object]] = [
     lambda backend: backend.enqueue([NewJob(type="mail")]),
@@ -41,3 +42,19 @@ def test_threads_that_use_an_empty_file_at_once_make_it_once(path, share):
         for backend in backends:
             backend.ping()
             assert backend.schema_version() == 1
+
+
+def test_an_older_schema_is_brought_up_to_date_with_its_jobs(backend, path, monkeypatch):
+    (answer,) = backend.enqueue([NewJob(type="mail")])
+    step = ("ALTER TABLE {prefix}job ADD COLUMN remark TEXT", "CREATE INDEX {prefix}job_remark ON {prefix}job (remark)")
+    monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, step))  # the next release
+    with closing(SqliteBackend(path, migrate=False)) as careful:
+        for call in (careful.ping, careful.check_schema):
+            with pytest.raises(SchemaMismatch, match="version 1, and this release needs 2"):
+                call()
+        assert careful.migration_sql(1).count("job_remark") == 1
+        with closing(SqliteBackend(path)) as newer:
+            assert set(newer.get("default", [answer.job.id])) == {answer.job.id}
+            assert newer.schema_version() == 2
+            assert newer.migrate() == 0
+        careful.ping()
