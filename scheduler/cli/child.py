@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import cast
 
 from scheduler.cli.link import GRACE, LEAVING, LIFELINE_FD, PREDECESSOR, PROCESSES, STATUS_FD
@@ -16,6 +17,7 @@ from scheduler.cli.status import Status
 
 _CHUNK = 65_536
 _DEFAULT_GRACE = 25.0  # before it says its own
+_NOT_READY_AFTER = 5.0  # seconds of silence; it speaks every second
 
 
 class Child:
@@ -33,6 +35,7 @@ class Child:
         self.grace = _DEFAULT_GRACE  # seconds that its stop may take
         self.leaving: int | None = None  # the exit status that it said it would end with
         self._partial = b""
+        self._asked_to_stop = False
         self.pipe, status = os.pipe()
         lifeline, self._lifeline = os.pipe()
         os.set_blocking(self.pipe, False)
@@ -64,6 +67,11 @@ class Child:
         """The process id."""
         return self._process.pid
 
+    @property
+    def was_stopped_unborn(self) -> bool:
+        """Whether it was asked to stop and had not said hello: it had leased nothing, and had no handlers either."""
+        return self._asked_to_stop and self.silence is None
+
     def ended(self) -> int | None:
         """The exit status, negative for a signal; None while it lives."""
         return self._process.poll()
@@ -91,6 +99,12 @@ class Child:
         else:
             self.status = Status(**said)  # type: ignore[arg-type]  # by name; a wrong one is a TypeError
 
+    def present_status(self) -> Status | None:
+        """What it last said, None = nothing yet; one that says nothing any more is not ready."""
+        if self.status is None or (self.silence or 0.0) < _NOT_READY_AFTER:
+            return self.status
+        return replace(self.status, ready=False)
+
     def is_silent(self, seconds: float, limit: float) -> bool:
         """Note that *seconds* have passed; whether it has said nothing for *limit*, and dumped its stacks since."""
         if self.silence is None:
@@ -100,6 +114,12 @@ class Child:
             # Handled in C: a thread that keeps the interpreter to itself does not hinder it.
             self.signal(signal.SIGUSR1)
         return before >= limit
+
+    def stop(self) -> None:
+        """Ask it to stop within its grace, once: the same signal again would end it at once."""
+        if not self._asked_to_stop:
+            self._asked_to_stop = True
+            self.signal(signal.SIGTERM)
 
     def signal(self, number: int) -> None:
         """Send a signal, if the child still lives."""

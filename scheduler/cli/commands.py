@@ -9,6 +9,7 @@ import click
 
 from scheduler.cli import logs
 from scheduler.cli.exits import Exit
+from scheduler.cli.link import SupervisorLink
 from scheduler.cli.options import WorkerOptions
 from scheduler.cli.process import run_worker_process
 from scheduler.cli.supervisor import Supervisor
@@ -67,7 +68,10 @@ def worker(target: str, watch: tuple[Path, ...], **options: object) -> None:
     chosen = WorkerOptions(target=target, watch=tuple(map(str, watch)), **options)  # type: ignore[arg-type]  # click checked them
     logs.configure(chosen.log_format, chosen.log_level)
     try:
-        status = Supervisor(chosen).run() if chosen.supervised else run_worker_process(chosen)
+        link = SupervisorLink.here()
+        # A child sees the environment that made its supervisor one, such as SCHEDULER_WORKER_PROCESSES=4.
+        alone = link is not None or not chosen.supervised
+        status = run_worker_process(chosen, link) if alone else Supervisor(chosen).run()
     except ConfigError as error:
         click.echo(f"scheduler worker: {error}", err=True)
         status = Exit.USAGE

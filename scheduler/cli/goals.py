@@ -4,33 +4,50 @@ from __future__ import annotations
 
 import resource
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from scheduler.cli.options import WorkerOptions
+from scheduler.jobs import Job
+from scheduler.metrics import NopMetrics
 from scheduler.states import JobState
 from scheduler.worker import Worker
 
 _MIB = 1024 * 1024
 
 
-class Goals:
-    """Asked every moment by the process's monitor thread."""
+class Goals(NopMetrics):
+    """
+    Asked every moment by the process's monitor thread.
 
-    def __init__(self, worker: Worker, options: WorkerOptions) -> None:
+    It counts the jobs that have run, as one of the worker's metrics, and calls *ring* when they are enough: thousands
+    may run between two looks of the monitor.
+    """
+
+    def __init__(self, worker: Worker, options: WorkerOptions, ring: Callable[[], None]) -> None:
         self._worker = worker
         self._options = options
+        self._ring = ring
         self._idle_before = False
+        self._jobs = 0
+        self._lock = threading.Lock()  # guards _jobs: every handler thread counts
 
-    def reached(self, counts: Mapping[str, int]) -> str | None:
+    def finished(self, job: Job, operation: str, seconds: float) -> None:  # noqa: ARG002 - a hook
+        """Count a job that has run."""
+        with self._lock:
+            self._jobs += 1
+            enough = self._jobs == self._options.max_jobs
+        if enough:
+            self._ring()
+
+    def reached(self) -> str | None:
         """Why the run should end now, None = it should go on."""
         options = self._options
         if options.burst and self._drained():
             return "the queues are drained"
-        if options.max_jobs is not None:
-            done = sum(count for name, count in counts.items() if name.startswith("finished."))
-            if done >= options.max_jobs:
-                return f"{done} jobs have run"
+        if options.max_jobs is not None and self._jobs >= options.max_jobs:
+            return f"{self._jobs} jobs have run"
         if options.max_memory is not None and (used := resident_memory() / _MIB) > options.max_memory:
             return f"the process uses {used:.0f} MiB"
         return None

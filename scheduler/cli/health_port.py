@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,6 +21,9 @@ class HealthPort:
         class Answer(BaseHTTPRequestHandler):
             timeout = _TIMEOUT
 
+            def do_HEAD(self) -> None:
+                self.do_GET()
+
             def do_GET(self) -> None:
                 now = status()
                 path = self.path.partition("?")[0]
@@ -37,13 +41,17 @@ class HealthPort:
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
-                self.wfile.write(body)
+                if self.command != "HEAD":
+                    self.wfile.write(body)
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the overridden signature
                 """Probes every second are no news."""
 
+        class Server(ThreadingHTTPServer):
+            address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+
         try:
-            self._server = ThreadingHTTPServer((host, port), Answer)
+            self._server = Server((host, port), Answer)
         except (OSError, OverflowError) as error:
             raise ConfigError("health_port", f"cannot listen on {host}:{port}: {error}") from error
         self._server.daemon_threads = True

@@ -11,10 +11,11 @@ from contextlib import ExitStack
 from scheduler.cli import signals, systemd
 from scheduler.cli.exits import Exit, leave
 from scheduler.cli.goals import Goals
+from scheduler.cli.health_file import HealthFile
 from scheduler.cli.health_port import HealthPort
 from scheduler.cli.link import SupervisorLink
 from scheduler.cli.options import WorkerOptions
-from scheduler.cli.status import Status, write_health_file
+from scheduler.cli.status import Status
 from scheduler.cli.target import load_worker
 from scheduler.errors import BackendClosed, BackendError, ConfigError, NotSupported, SchemaMismatch, WorkerCrashed
 from scheduler.metrics import CountingMetrics, MetricsGroup
@@ -26,7 +27,7 @@ _log = logging.getLogger(__name__)
 _MAIN = threading.main_thread()
 _EVERY = 1.0  # seconds between two looks of the monitor
 _EVERY_IN_BURST = 0.1
-_LIST_LIMIT = 1_000  # leased jobs looked through for those of a dead child
+_PAGE, _PAGES = 100, 100  # of leased jobs, looked through for those of a dead child
 
 
 class WorkerProcess:
@@ -41,18 +42,21 @@ class WorkerProcess:
             raise ConfigError("processes", "each process would have its own jobs: this backend lives in one process")
         # The application's own object, not a copy: its handlers may ask it to stop, or how it is.
         worker.config = worker.with_config(**options.changes()).config
-        worker.metrics = MetricsGroup(self._counting, worker.metrics)
+        self._monitor = Ticker("scheduler-monitor", self._look, self._monitor_failed, enter=lambda: None, lasting=True)
+        self._goals = Goals(worker, options, self._monitor.ring)
+        worker.metrics = MetricsGroup(self._counting, self._goals, worker.metrics)
         self.worker = worker
-        self._goals = Goals(self.worker, options)
-        self._told_ready = False
+        self._health_file: HealthFile | None = None
+        self._told_ready = self._told_stopping = False
         self._end = math.inf  # when the stop that was asked for is to be over, by time.monotonic()
 
     def run(self) -> int:
         """Run to the end and answer the exit status; does not return where a thread would keep the process alive."""
         options = self._options
-        signals.install(self._request_stop)
-        monitor = Ticker("scheduler-monitor", self._look, self._monitor_failed, enter=lambda: None, lasting=True)
+        signals.install(self._request_stop, options.log_format)
         with ExitStack() as stack:
+            if options.health_file is not None and self._link is None:
+                self._health_file = HealthFile(options.health_file, self._status())
             if options.health_port is not None and self._link is None:
                 port = HealthPort(options.health_host, options.health_port, self._status, metrics=options.metrics)
                 stack.enter_context(port)
@@ -60,8 +64,8 @@ class WorkerProcess:
             if self._link is not None:
                 self._link.say_hello(self.worker.config.shutdown_grace)
                 self._link.watch(self._request_stop)
-            monitor.start()
-            stack.callback(monitor.stop)
+            self._monitor.start()
+            stack.callback(self._monitor.stop)
             status = self._run()
         if self._link is not None:
             self._link.say_goodbye(status)
@@ -114,12 +118,12 @@ class WorkerProcess:
             self._link.send(status)
         else:
             self._tell_systemd(status)
-            if self._options.health_file is not None:
-                write_health_file(self._options.health_file, status)
+            if self._health_file is not None:
+                self._health_file.write(status)
         if status.live and self._link is not None and self._link.predecessor is not None:
             self._tell_of(self._link.predecessor)
             self._link.predecessor = None
-        reason = self._goals.reached(status.counts) if status.live else None
+        reason = self._goals.reached() if status.live else None
         if reason is not None and not self.worker.health.stopping:
             _log.info("Stopping: %s", reason)
             self._request_stop()
@@ -127,29 +131,34 @@ class WorkerProcess:
 
     def _tell_systemd(self, status: Status) -> None:
         if status.live and not self._told_ready:
-            self._told_ready = True
-            systemd.notify("READY=1")
+            self._told_ready = systemd.notify("READY=1")
+        if self.worker.health.stopping and not self._told_stopping:
+            self._told_stopping = True
+            systemd.notify("STOPPING=1")
         systemd.notify("WATCHDOG=1", f"STATUS={status.held} jobs held, {status.stuck} threads stuck")
 
     def _tell_of(self, predecessor: str) -> None:
         """Log which jobs a dead child still holds: they run again when its leases run out."""
         backend = self.worker.backend
         for queue in self.worker.config.queues:
-            leased = backend.list(queue, JobState.LEASED, limit=_LIST_LIMIT)
-            for job in leased.jobs:
-                if job.lease_owner == predecessor:
-                    _log.warning(
-                        "The dead worker %s held job %s (%s) of queue %s", predecessor, job.id, job.type, queue
-                    )
+            cursor = None
+            for _ in range(_PAGES):
+                page = backend.list(queue, JobState.LEASED, limit=_PAGE, cursor=cursor)
+                for job in page.jobs:
+                    if job.lease_owner == predecessor:
+                        _log.warning(
+                            "The dead worker %s held job %s (%s) of queue %s", predecessor, job.id, job.type, queue
+                        )
+                if (cursor := page.cursor) is None:
+                    break
 
     def _monitor_failed(self, error: BaseException) -> None:
         if not isinstance(error, BackendError):
             _log.error("The monitor failed and goes on", exc_info=error)
 
 
-def run_worker_process(options: WorkerOptions) -> int:
+def run_worker_process(options: WorkerOptions, link: SupervisorLink | None) -> int:
     """Run a worker in this process and answer its exit status. Errors of the configuration pass through."""
-    link = SupervisorLink.here()
     try:
         return WorkerProcess(options, link).run()
     except ConfigError:

@@ -25,6 +25,11 @@ class Slot:
         self._predecessor: str | None = None
         self._back_off = 0.0
 
+    @property
+    def runs(self) -> bool:
+        """Whether its child has said that its worker runs."""
+        return self.child is not None and self.child.status is not None and self.child.status.live
+
     def fill(self, options: WorkerOptions) -> Child | None:
         """Start a child; None where the system lets us have no more, which is tried again later."""
         self._generation += 1
@@ -38,6 +43,11 @@ class Slot:
         self._predecessor = None
         _log.info("Started worker %s as process %d", worker_id, self.child.pid)
         return self.child
+
+    def hurry(self) -> None:
+        """Whatever kept its children from living may be mended: an empty place is filled without further pause."""
+        self._back_off = 0.0
+        self.start_at = min(self.start_at, time.monotonic())
 
     def empty(self, child: Child) -> None:
         """*child* has ended as it was meant to."""

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 
 from scheduler.worker import Health
 
@@ -81,10 +79,3 @@ class Status:
             f'scheduler_worker_events_total{{event="{name}"}} {count}' for name, count in sorted(self.counts.items())
         ]
         return "\n".join(lines) + "\n"
-
-
-def write_health_file(path: str, status: Status) -> None:
-    """Replace *path* as a whole, so that a reader never sees half of it; its age tells that the process lives."""
-    beside = Path(f"{path}.{os.getpid()}")
-    beside.write_text(status.to_json() + "\n")
-    beside.replace(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import selectors
 import signal
@@ -14,11 +15,12 @@ from types import FrameType
 
 from scheduler.cli import systemd
 from scheduler.cli.exits import Exit
+from scheduler.cli.health_file import HealthFile
 from scheduler.cli.health_port import HealthPort
 from scheduler.cli.options import WorkerOptions
 from scheduler.cli.signals import SAME_SIGNAL
 from scheduler.cli.slot import Slot
-from scheduler.cli.status import Status, write_health_file
+from scheduler.cli.status import Status
 from scheduler.cli.watch import FileWatch
 
 _log = logging.getLogger(__name__)
@@ -37,7 +39,7 @@ class Supervisor:
 
     def __init__(self, options: WorkerOptions) -> None:
         self._options = options
-        name = f"{socket.gethostname()[:100]}:{os.getpid()}"
+        name = options.worker_id or f"{socket.gethostname()[:100]}:{os.getpid()}"
         self._slots = [Slot(number, name) for number in range(options.processes)]
         self._selector = selectors.DefaultSelector()
         self._signals: deque[int] = deque()
@@ -46,6 +48,7 @@ class Supervisor:
         self._kill_at: float | None = None
         self._worst = int(Exit.STOPPED)
         self._told_ready = False
+        self._health_file: HealthFile | None = None
         self._looked = time.monotonic()
 
     def run(self) -> int:
@@ -54,6 +57,8 @@ class Supervisor:
         with ExitStack() as stack:
             stack.callback(self._selector.close)
             self._install(stack)
+            if options.health_file is not None:
+                self._health_file = HealthFile(options.health_file, self._status())
             if options.health_port is not None:
                 port = HealthPort(options.health_host, options.health_port, self._status, metrics=options.metrics)
                 stack.enter_context(port)
@@ -126,16 +131,17 @@ class Supervisor:
         if meant and status == Exit.STOPPED:
             slot.empty(child)
             slot.finished = self._options.burst
+        elif status == -signal.SIGTERM and child.was_stopped_unborn:
+            slot.empty(child)
         elif self._stopping:
             slot.empty(child)
-            # A child that the signal met before it had installed its handlers had leased nothing either.
-            if status != -signal.SIGTERM:
-                self._worst = max(self._worst, _positive(status))
-        elif meant and status in (Exit.USAGE, Exit.STORE):  # every replacement would end the same way
+            self._worst = max(self._worst, _positive(status))
+        elif meant and status in (Exit.USAGE, Exit.STORE) and not self._options.watch:
+            # Every replacement would end the same way, unless somebody is at work on the code.
             slot.empty(child)
             _log.error("Worker %s cannot run (exit status %d): stopping all", child.worker_id, status)
             self._worst = status
-            self._stop(signal.SIGTERM)
+            self._stop()
         else:
             slot.mourn(child, status)
 
@@ -145,9 +151,9 @@ class Supervisor:
         # While this process itself was stopped, its children may have been too.
         passed = min(now - self._looked, 2 * _TICK)
         self._looked = now
-        limit = self._options.max_silence
+        limit = self._options.max_silence or math.inf
         for slot in self._slots:
-            if slot.child is not None and limit and slot.child.is_silent(passed, limit):
+            if slot.child is not None and slot.child.is_silent(passed, limit):
                 _log.error("Worker %s says nothing for %g s and is killed", slot.child.worker_id, limit)
                 slot.child.kill()
                 self._reap(slot)
@@ -159,23 +165,30 @@ class Supervisor:
             now = time.monotonic()
             if self._stop_asked is None:
                 self._stop_asked = now
-                self._stop(signal.SIGTERM)
+                self._stop()
                 graces = [slot.child.grace for slot in self._slots if slot.child is not None]
                 self._kill_at = now + max(graces, default=0.0) + _MARGIN
             elif now - self._stop_asked > SAME_SIGNAL:
                 self._kill()
         elif number == signal.SIGUSR2:
-            self._stop(number)  # without a time to kill at: they finish what they hold
+            self._send(number)  # without a time to kill at: they finish what they hold
+            self._end()
         elif number == signal.SIGHUP and not self._stopping:
             _log.info("Replacing all workers")
-            self._send(signal.SIGTERM)  # each ends in order and its slot is filled again
+            for slot in self._slots:  # each ends in order and its slot is filled again
+                slot.hurry() if slot.child is None else slot.child.stop()
         elif number in _FORWARDED:
             self._send(number)
 
-    def _stop(self, number: int) -> None:
+    def _stop(self) -> None:
+        self._end()
+        for slot in self._slots:
+            if slot.child is not None:
+                slot.child.stop()
+
+    def _end(self) -> None:
         self._stopping = True
         systemd.notify("STOPPING=1")
-        self._send(number)
 
     def _send(self, number: int) -> None:
         for slot in self._slots:
@@ -193,19 +206,17 @@ class Supervisor:
     # ---- telling
 
     def _status(self) -> Status:
-        statuses = [
-            slot.child.status for slot in self._slots if slot.child is not None and slot.child.status is not None
-        ]
-        return Status.together(statuses, expected=len(self._slots))
+        said = [slot.child.present_status() for slot in self._slots if slot.child is not None]
+        return Status.together([status for status in said if status is not None], expected=len(self._slots))
 
     def _tell(self) -> None:
         status = self._status()
-        if status.ready and not self._told_ready:
-            self._told_ready = True
-            systemd.notify("READY=1")
+        # Not whether their store answers: a service manager would give up a service that waits for it.
+        if not self._told_ready and all(slot.runs for slot in self._slots):
+            self._told_ready = systemd.notify("READY=1")
         systemd.notify("WATCHDOG=1", f"STATUS={status.held} jobs held, {status.stuck} threads stuck")
-        if self._options.health_file is not None:
-            write_health_file(self._options.health_file, status)
+        if self._health_file is not None:
+            self._health_file.write(status)
 
 
 def _positive(status: int) -> int:

@@ -41,5 +41,6 @@ def load_worker(target: str) -> Worker:
             raise ConfigError("target", f"{attribute!r} of {module_name} is not callable")
         found = found()
     if not isinstance(found, Worker):
-        raise ConfigError("target", f"{target} is {type(found).__name__}, not a Worker")
+        advice = f"; a factory is named {target}()" if callable(found) else ""
+        raise ConfigError("target", f"{target} is {type(found).__name__}, not a Worker{advice}")
     return found

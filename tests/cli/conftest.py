@@ -27,6 +27,8 @@ config = WorkerConfig(
 )
 worker = Worker(backend, config)
 in_memory = Worker(MemoryBackend(), config)
+closed = Worker(SqliteBackend(folder / "closed.db"), config)
+closed.backend.close()
 producer = Producer(backend)
 
 def say(*words):

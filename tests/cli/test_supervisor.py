@@ -38,6 +38,30 @@ def test_jobs_are_run_by_all_processes_and_a_signal_ends_them(application):
     assert application.states() == {"succeeded": 4}
 
 
+def test_the_environment_that_makes_a_supervisor_makes_none_of_its_children(application):
+    for _ in range(4):
+        application.producer.enqueue("say")
+    command = application.start(
+        "app:worker", SCHEDULER_WORKER_PROCESSES="2", SCHEDULER_WORKER_WATCH=".", SCHEDULER_WORKER_BURST="1"
+    )
+    assert command.ended() == 0, command.output
+    assert command.output.count("Started worker") == 2
+    assert application.states() == {"succeeded": 4}
+
+
+def test_a_worker_id_names_all_processes(application):
+    command = application.start("app:worker", "--processes", "2", "--worker-id", "w1")
+    command.expect("Started worker w1:0.1")
+    command.expect("Started worker w1:1.1")
+    application.producer.enqueue("wait")
+    command.expect("began")
+    (job,) = application.backend.list("default", "leased").jobs
+    assert job.lease_owner in {"w1:0.1", "w1:1.1"}
+    application.go()
+    command.signal(signal.SIGTERM)
+    assert command.ended() == 0, command.output
+
+
 def test_burst_with_several_processes_ends_when_all_are_done(application):
     for _ in range(30):
         application.producer.enqueue("say")
@@ -106,6 +130,26 @@ def test_hang_up_replaces_every_child_in_order(application):
     assert command.ended() == 0
 
 
+@pytest.mark.parametrize("then", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_after_a_hang_up_ends_no_child_at_once(application, then):
+    """Each is asked to stop once: the same signal again would cost the jobs that it may still finish."""
+    application.producer.enqueue("wait", max_retries=0)
+    command = application.start("app:worker", "--processes", "2")
+    command.expect("began")
+    command.signal(signal.SIGHUP)
+    command.expect("Stopping: running jobs may finish")
+    threading.Event().wait(2 * SAME_SIGNAL)
+    command.signal(then)
+    threading.Event().wait(2 * SAME_SIGNAL)
+    application.go()
+    command.expect("ended .* None")
+    if then != signal.SIGTERM:
+        command.signal(signal.SIGTERM)
+    assert command.ended() == 0, command.output
+    assert "died" not in command.output
+    assert application.states() == {"succeeded": 1}
+
+
 def test_children_end_when_their_supervisor_is_killed(application):
     for _ in range(2):
         application.producer.enqueue("say")
@@ -148,5 +192,14 @@ def test_a_changed_file_replaces_the_workers(application):
     assert first not in started(command, 2)[1:]
     application.producer.enqueue("say")
     command.expect("newly ran")
+    # A file that cannot be run, and then one that is no application, are no reason to end: somebody is at work on them.
+    good = source.read_text()
+    source.write_text("nothing = here +\n")
+    command.expect(r"died \(exit status 1\)", times=3)  # by now it is tried again after a pause
+    source.write_text("nothing = 'here'\n")
+    command.expect(r"died \(exit status 2\)")
+    source.write_text(good)
+    application.producer.enqueue("say")
+    command.expect("newly ran", times=2)
     command.signal(signal.SIGTERM)
     assert command.ended() == 0

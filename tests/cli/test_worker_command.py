@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import json
 import os
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
+import urllib.request
 
 import pytest
 
 from programs import ask, wait_until
+from scheduler.cli import commands, main
+from scheduler.cli.health_port import HealthPort
 from scheduler.cli.signals import SAME_SIGNAL
+from scheduler.cli.status import Status
 
 
 def test_burst_runs_what_is_ready_and_exits(application):
@@ -42,6 +49,7 @@ def test_a_factory_makes_the_worker(application):
         ("app:not_a_worker", "not a Worker"),
         ("app:not_a_worker()", "not callable"),
         ("nowhere:worker", "no module"),
+        ("app:create", "app:create()"),
     ],
 )
 def test_a_wrong_target_is_told_in_one_line(application, target, advice):
@@ -65,11 +73,53 @@ def test_options_are_checked(application):
     assert application.start("app:worker", "--health-port", "70000").ended() == 2
 
 
-def test_every_option_can_be_set_by_the_environment(application):
+def test_options_can_be_set_by_the_environment(application):
     application.producer.enqueue("say", queue="other")
     command = application.start("app:worker", SCHEDULER_WORKER_BURST="1", SCHEDULER_WORKER_QUEUES="other, more")
     assert command.ended() == 0
     assert "ran" in command.output
+
+
+BY_ENVIRONMENT = {
+    "processes": ("2", 2),
+    "threads": ("3", 3),
+    "queues": ("a, b", ("a", "b")),
+    "worker_id": ("w1", "w1"),
+    "grace": ("7.5", 7.5),
+    "burst": ("1", True),
+    "max_jobs": ("5", 5),
+    "max_memory": ("512", 512.0),
+    "max_silence": ("9", 9.0),
+    "watch": (f"{os.curdir}{os.pathsep}{os.pardir}", (os.curdir, os.pardir)),
+    "log_format": ("json", "json"),
+    "log_level": ("DEBUG", "DEBUG"),
+    "health_file": ("/tmp/health.json", "/tmp/health.json"),  # noqa: S108 - nothing is written there
+    "health_host": ("0.0.0.0", "0.0.0.0"),  # noqa: S104 - nothing listens there
+    "health_port": ("8080", 8080),
+    "metrics": ("true", True),
+}
+
+
+def test_every_option_can_be_set_by_the_environment(monkeypatch):
+    seen = []
+    monkeypatch.setattr(commands, "Supervisor", lambda options: seen.append(options) or Stopped())
+    monkeypatch.setattr(commands.logs, "configure", lambda *_: None)
+    for name, (text, _) in BY_ENVIRONMENT.items():
+        monkeypatch.setenv(f"SCHEDULER_WORKER_{name.upper()}", text)
+    monkeypatch.setattr(sys, "argv", ["scheduler", "worker", "app:worker"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    told = dataclasses.asdict(seen[0])
+    assert told.pop("target") == "app:worker"
+    assert told == {name: value for name, (_, value) in BY_ENVIRONMENT.items()}
+
+
+class Stopped:
+    """A supervisor whose run is over at once."""
+
+    def run(self):
+        return 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -139,12 +189,15 @@ def test_stuck_threads_end_the_process_with_a_status_of_its_own(application):
     assert application.states() == {"dead": 2}
 
 
-def test_max_jobs_ends_the_run(application):
-    for _ in range(50):
-        application.producer.enqueue("say")
+def test_max_jobs_ends_the_run_soon_after_so_many(application):
+    """Not only at the next look of every second, in which thousands could run."""
+    producer = application.producer
+    producer.enqueue_many([producer.new_job("say") for _ in range(3_000)])
     command = application.start("app:worker", "--max-jobs", "10", "--threads", "1")
     assert command.ended() == 0
     assert "jobs have run" in command.output
+    assert 10 <= len(re.findall("ran ", command.output)) < 1_500
+    assert set(application.states()) == {"ready", "succeeded"}
 
 
 def test_max_memory_ends_the_run(application):
@@ -155,11 +208,14 @@ def test_max_memory_ends_the_run(application):
 
 
 def test_logs_are_json_lines_when_asked_for(application):
-    command = application.start("app:worker", "--burst", "--log-format", "json")
+    """What is said in a signal handler, past the logging, included."""
+    command = application.start("app:worker", "--log-format", "json", "--health-port", "0")
+    command.expect("Health is served")
+    command.signal(signal.SIGTERM)
     assert command.ended() == 0
     lines = [json.loads(line) for line in command.output.splitlines()]
     assert {"time", "level", "logger", "process", "thread", "message"} <= set(lines[-1])
-    assert lines[-1]["message"].startswith("Stopped")
+    assert [line["message"].partition(":")[0] for line in lines] == ["Health is served on http", "Stopping", "Stopped"]
 
 
 def test_health_is_told_by_file_and_by_port(application):
@@ -172,8 +228,17 @@ def test_health_is_told_by_file_and_by_port(application):
     command.expect("ran")
     wait_until(lambda: 'event="settled.complete"} 1' in ask(f"{url}/metrics")[1])
     assert ask(f"{url}/else")[0] == 404
+    with urllib.request.urlopen(urllib.request.Request(f"{url}/ready", method="HEAD"), timeout=30) as head:  # noqa: S310
+        assert (head.status, head.read()) == (200, b"")
     wait_until((application.folder / "health.json").exists)
     wait_until(lambda: json.loads((application.folder / "health.json").read_text())["ready"])
+
+
+def test_health_is_told_to_an_address_of_any_kind():
+    for host, shown in (("0.0.0.0", "127.0.0.1"), ("::1", "[::1]"), ("localhost", "localhost")):  # noqa: S104 - briefly
+        with HealthPort(host, 0, lambda: Status(live=True, ready=False), metrics=False) as port:
+            assert ask(f"http://{shown}:{port.port}/live")[0] == 200
+            assert ask(f"http://{shown}:{port.port}/ready")[0] == 503
 
 
 def test_metrics_are_served_only_when_asked_for(application):
@@ -182,17 +247,81 @@ def test_metrics_are_served_only_when_asked_for(application):
     assert ask(f"{match[1]}/metrics")[0] == 404
 
 
-def test_systemd_is_told(application, tmp_path):
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_health_file_that_cannot_be_written_is_told_at_the_start(application, processes):
+    command = application.start("app:worker", "--processes", processes, "--health-file", "nowhere/health.json")
+    assert command.ended() == 2
+    assert "health_file: cannot be written" in command.output
+    assert "Traceback" not in command.output
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_health_file_that_cannot_be_written_any_more_ends_nothing(application, processes):
+    """A full disk, say: it is told once, jobs are run, and the file is there again when it can be."""
+    folder = application.folder / "health"
+    folder.mkdir()
+    file = folder / "status.json"
+    command = application.start("app:worker", "--processes", processes, "--health-file", str(file))
+    wait_until(file.exists)
+    folder.rename(application.folder / "away")
+    command.expect("health file .* cannot be written")
+    application.producer.enqueue("say")
+    command.expect("ran")
+    folder.mkdir()
+    wait_until(file.exists)
+    command.signal(signal.SIGTERM)
+    assert command.ended() == 0, command.output
+    assert command.output.count("cannot be written") == 1
+    assert [each.name for each in folder.iterdir()] == ["status.json"]
+
+
+@pytest.fixture
+def service(tmp_path):
+    """What a service manager listens on; `service(state)` waits until it is told."""
     address = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(address)
         listener.settimeout(30.0)
-        application.start("app:worker", NOTIFY_SOCKET=address)
-        told = listener.recv(4096)
-        while b"READY=1" not in told:
-            told += listener.recv(4096)
-        while b"WATCHDOG=1" not in told:
-            told += listener.recv(4096)
+
+        def hears(state):
+            while state not in listener.recv(4096).decode().splitlines():
+                pass
+
+        hears.address = address
+        yield hears
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_systemd_is_told(application, service, processes):
+    command = application.start("app:worker", "--processes", processes, NOTIFY_SOCKET=service.address)
+    service("READY=1")
+    service("WATCHDOG=1")
+    application.producer.enqueue("wait")
+    command.expect("began")
+    command.signal(signal.SIGTERM)
+    service("STOPPING=1")
+    application.go()
+    assert command.ended() == 0, command.output
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_service_has_started_although_its_store_is_away(application, service, processes):
+    """Else its manager would give it up, and start it again, for as long as the store is away."""
+    application.backend.ping()
+    with contextlib.closing(sqlite3.connect(application.folder / "jobs.db", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        command = application.start("app:worker", "--processes", processes, NOTIFY_SOCKET=service.address)
+        service("READY=1")
+        other.execute("ROLLBACK")
+    application.producer.enqueue("say")
+    command.expect("ran")
+
+
+def test_a_store_that_cannot_be_used_has_a_status_of_its_own(application):
+    assert application.start("app:closed").ended() == 5
+    command = application.start("app:closed", "--processes", "2")
+    assert command.ended() == 5
+    assert "cannot run (exit status 5): stopping all" in command.output
 
 
 def test_without_click_the_command_says_what_to_install(tmp_path):
