@@ -18,15 +18,17 @@ from pathlib import Path
 
 import pytest
 
+from servers.processes import ending_with_us
+
 WITHIN = 30.0  # seconds: a bound for a loaded machine, reached only by a failure
 
 
 class Program:
-    """A running program; `expect` waits for a line of its output."""
+    """A running program, named by its absolute path; `expect` waits for a line of its output."""
 
     def __init__(self, command: Sequence[str], folder: Path, **environment: str) -> None:
         self.process = subprocess.Popen(
-            command,
+            ending_with_us(command),  # pytest-timeout or a kill may end us before any test has cleaned up
             cwd=folder,
             env=os.environ | {"PYTHONWARNINGS": "error"} | environment,
             stdout=subprocess.PIPE,

@@ -9,7 +9,8 @@ import socket
 from collections.abc import Iterable
 from typing import Final
 
-_LONGEST: Final = 3_600.0  # seconds, within what poll() takes
+# Seconds. A handler may close all descriptors, and ours may be somebody else's then: nothing would wake the sleeper.
+_LONGEST: Final = 2.0
 
 
 class Sleeper:

@@ -22,6 +22,7 @@ from scheduler.backend import Backend
 from scheduler.errors import BackendError
 from scheduler.plugins import backend_from_url
 from scheduler.states import TERMINAL, JobState
+from servers.processes import ending_with_us
 
 CREWS, OFFICES = 3, 2
 RATE = 25.0  # jobs a second of one office: together some two thirds of what the crews' threads can do
@@ -42,7 +43,7 @@ class Cast:
     def _start(self, room: str, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", f"chaos.{room}", self._url, str(self._folder), name, *arguments]
         with (self._folder / f"{name}.log").open("wb") as log:
-            return subprocess.Popen(command, cwd=_TESTS, stdout=log, stderr=log)
+            return subprocess.Popen(ending_with_us(command), cwd=_TESTS, stdout=log, stderr=log)
 
     def _crew(self, number: int) -> subprocess.Popen[bytes]:
         self._generation[number] += 1

@@ -1,5 +1,5 @@
 """
-Becomes a server program that dies with the process that started it. Run as a script, never imported.
+Becomes a program that dies with the process that started it. Run as a script, never imported.
 
 A script, not a `preexec_fn`: Python code between fork and exec may deadlock in a process with threads, and warns there.
 Arguments: the parent's pid, the death signal's number, "uid:gid" or "-", then the program and its arguments.

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import sys
-import threading
 import time
 from abc import abstractmethod
-from pathlib import Path
 from typing import ClassVar
 
 from servers import processes
@@ -17,8 +13,6 @@ from servers.ports import HOST, Port
 from servers.scratch import Scratch
 from servers.server import Server
 from servers.users import User
-
-_LAUNCH = Path(__file__).with_name("launch.py")
 
 
 class LocalServer(Server):
@@ -77,14 +71,10 @@ class LocalServer(Server):
             raise
 
     def _spawn(self) -> None:
-        if threading.current_thread() is not threading.main_thread():
-            raise RuntimeError("start servers from the main thread: a server dies with the thread that started it")
         identity = f"{self._user.uid}:{self._user.gid}" if self._user else "-"
-        # -I -S: a start in some 10 ms, and no site hook of the tests' environment runs in it.
-        launch = [sys.executable, "-I", "-S", str(_LAUNCH), str(os.getpid()), str(int(self.death_signal)), identity]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*launch, *self._command()],
+                processes.ending_with_us(self._command(), self.death_signal, identity),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -1,14 +1,33 @@
-"""What the kernel knows of a process's descendants. Linux only; elsewhere none are found."""
+"""What the kernel knows of a process's descendants, and how they end with it. Linux only; elsewhere none are found."""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
+import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 _PROC = Path("/proc")
+_LAUNCH = Path(__file__).with_name("launch.py")
+
+
+def ending_with_us(
+    command: Sequence[str], death_signal: signal.Signals = signal.SIGKILL, identity: str = "-"
+) -> list[str]:
+    """
+    What starts *command*, a program by its absolute path, so that it is signalled when this process ends, however.
+
+    identity: "uid:gid" to become, "-" = stay. Raises RuntimeError on any thread but the main one, with whose end the
+    program would end.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        raise RuntimeError("start programs from the main thread: they end with the thread that started them")
+    # -I -S: a start in some 10 ms, and no site hook of the tests' environment runs in it.
+    return [sys.executable, "-I", "-S", str(_LAUNCH), str(os.getpid()), str(int(death_signal)), identity, *command]
 
 
 def descendants(pid: int) -> list[int]:
