@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 
+from scheduler.cli import streams
+
 
 def main() -> None:
     """The entry point of the command."""
+    streams.ensure()
     try:
         from scheduler.cli.commands import scheduler  # noqa: PLC0415 - click is an extra
     except ModuleNotFoundError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 
@@ -26,6 +27,12 @@ def _names(_context: click.Context, _parameter: click.Parameter, value: str | No
     return tuple(name.strip() for name in value.split(",") if name.strip()) if value is not None else None
 
 
+def _finite(_context: click.Context, _parameter: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):
+        raise click.BadParameter(f"{value} is not a finite number.")
+    return value
+
+
 @scheduler.command(context_settings={"show_default": True})
 @click.argument("target", metavar="MODULE:WORKER")
 @click.option("--processes", "-p", type=click.IntRange(1, 1024), default=1, help="Worker processes.")
@@ -35,10 +42,16 @@ def _names(_context: click.Context, _parameter: click.Parameter, value: str | No
 @click.option("--grace", type=click.FloatRange(0.0), help="Seconds that a stop may take.")
 @click.option("--burst", is_flag=True, help="Run what is ready, then exit.")
 @click.option("--max-jobs", type=click.IntRange(1), help="Exit after about so many jobs; a supervisor starts anew.")
-@click.option("--max-memory", type=click.FloatRange(1.0), help="Exit above so many MiB; a supervisor starts anew.")
+@click.option(
+    "--max-memory",
+    type=click.FloatRange(1.0),
+    callback=_finite,
+    help="Exit above so many MiB; a supervisor starts anew.",
+)
 @click.option(
     "--max-silence",
     type=click.FloatRange(0.0),
+    callback=_finite,
     default=60.0,
     help="A supervisor replaces a process that says nothing for so many seconds; 0 = never.",
 )

@@ -71,6 +71,8 @@ def test_options_are_checked(application):
     assert application.start("app:worker", "--threads", "0").ended() == 2
     assert application.start("app:worker", "--queues", "").ended() == 2
     assert application.start("app:worker", "--health-port", "70000").ended() == 2
+    assert application.start("app:worker", "--max-memory", "nan").ended() == 2
+    assert application.start("app:worker", "--max-silence", "inf").ended() == 2
 
 
 def test_options_can_be_set_by_the_environment(application):
@@ -322,6 +324,17 @@ def test_a_store_that_cannot_be_used_has_a_status_of_its_own(application):
     command = application.start("app:closed", "--processes", "2")
     assert command.ended() == 5
     assert "cannot run (exit status 5): stopping all" in command.output
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_without_standard_streams_it_works_as_ever(application, processes):
+    """As daemons are started; no file of the store gets a number that is written to as stderr."""
+    job = application.producer.enqueue("say").job.id
+    command = [sys.executable, "-m", "scheduler.cli", "worker", "app:worker", "--burst", "--processes", processes]
+    closed = ["/bin/sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command]
+    assert subprocess.run(closed, cwd=application.folder, timeout=60, check=False).returncode == 0
+    assert application.backend.get("default", [job])[job].attempts == 1
+    assert application.states() == {"succeeded": 1}
 
 
 def test_without_click_the_command_says_what_to_install(tmp_path):
