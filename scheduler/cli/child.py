@@ -29,6 +29,7 @@ class Child:
 
     def __init__(self, options: WorkerOptions, worker_id: str, predecessor: str | None) -> None:
         self.worker_id = worker_id
+        self.predecessor = predecessor
         self.started = time.monotonic()
         self.status: Status | None = None
         self.silence: float | None = None  # seconds since it last said something, None = it has not begun to
@@ -69,8 +70,13 @@ class Child:
 
     @property
     def was_stopped_unborn(self) -> bool:
-        """Whether it was asked to stop and had not said hello: it had leased nothing, and had no handlers either."""
-        return self._asked_to_stop and self.silence is None
+        """Whether it was asked to stop before it began: it had no signal handlers then."""
+        return self._asked_to_stop and not self.began
+
+    @property
+    def began(self) -> bool:
+        """Whether it has said hello: before that it holds no job."""
+        return self.silence is not None
 
     def ended(self) -> int | None:
         """The exit status, negative for a signal; None while it lives."""

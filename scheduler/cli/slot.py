@@ -58,7 +58,8 @@ class Slot:
     def mourn(self, child: Child, status: int) -> None:
         """*child* has died: the next one comes after a pause, and tells what its predecessor held."""
         self.child = None
-        self._predecessor = child.worker_id
+        # One that could not even begin has not told what its own predecessor held.
+        self._predecessor = child.worker_id if child.began else child.predecessor
         self._wait(time.monotonic() - child.started)
         how = f"killed by signal {-status}" if status < 0 else f"exit status {status}"
         _log.error("Worker %s died (%s); replaced in %.1f s", child.worker_id, how, self._back_off)

@@ -91,6 +91,19 @@ def test_a_killed_child_is_replaced_and_what_it_held_is_told_and_run(application
     assert command.ended() == 0
 
 
+def test_what_a_killed_child_held_is_told_although_its_first_replacement_cannot_start(application):
+    job = application.producer.enqueue("wait").job.id
+    command = application.start("app:worker", "--processes", "2", LEASE="20")
+    (match,) = command.expect(rf"began {job} (\d+)")
+    source = application.folder / "app.py"
+    good = source.read_text()
+    source.write_text("raise MemoryError\n")
+    os.kill(int(match[1]), signal.SIGKILL)
+    command.expect(r"died \(exit status 1\); replaced")
+    source.write_text(good)
+    command.expect(rf"The dead worker \S+ held job {job} \(wait\)")
+
+
 def test_a_job_that_kills_its_process_ends_in_dead_and_others_run(application):
     """Guarantee 12."""
     poison = application.producer.enqueue("die", max_retries=2).job.id
