@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 
 SIGNALS_SEEN_WITHIN = 1.0
 """
@@ -29,10 +30,10 @@ class Doorbell:
 
     def ring(self) -> None:
         """Wake the waiter now, or at its next wait. Change the state that it looks at first."""
-        try:
-            self._silent.release()
-        except RuntimeError:  # rung and not heard yet, which is enough: it wakes the waiter after this call too
-            return
+        # Rung and not heard yet is enough: it wakes the waiter after this call too.
+        if self._silent.locked():
+            with suppress(RuntimeError):  # another thread has rung in between
+                self._silent.release()
 
     def wait(self, timeout: float) -> bool:
         """Wait up to *timeout* seconds, which may be inf; True if rung since the last wait."""

@@ -28,7 +28,7 @@ _FALLBACK = RetryPolicy()
 
 class JobRunner:
     """
-    Turns a lease into an `Outcome`, on the calling thread. Has no state of its own; many threads share one.
+    Turns a lease into an `Outcome`, on the calling thread. Many threads share one, all of the process that made it.
 
     keep_results: whether return values are encoded for the store.
     """
@@ -49,6 +49,7 @@ class JobRunner:
         self._keep_results = keep_results
         self._metrics = metrics
         self._logger = logger
+        self._process = os.getpid()
 
     def open(self, lease: Lease) -> JobContext:
         """The context of a run that starts now."""
@@ -61,10 +62,9 @@ class JobRunner:
         if handler is None:
             return unknown_type(lease, self._config, self._logger)
         self._metrics.started(job)
-        process = os.getpid()
         # An empty context of its own: what a handler sets there does not reach the next job on this thread.
         result, error = Context().run(self._call, handler, ctx)
-        if os.getpid() != process:
+        if os.getpid() != self._process:
             end_child(error)
         try:
             if error is None:
@@ -86,17 +86,14 @@ class JobRunner:
         return self._failed(lease, self._handlers.find(job.type), detail)
 
     def _call(self, handler: Handler, ctx: JobContext) -> tuple[object, BaseException | None]:
-        enter(ctx.job)
-
-        def function() -> object:
-            return handler.function(ctx.job, ctx)
-
+        job = ctx.job
+        enter(job)
         try:
             if handler.interrupt:
                 guard = Interruptible()
                 ctx.on_cancel(guard.interrupt)
-                return guard.run(function)
-            return function(), None
+                return guard.run(lambda: handler.function(job, ctx))
+            return handler.function(job, ctx), None
         except BaseException as error:  # noqa: BLE001 - no exception of any class may cost the thread
             return None, error
 
