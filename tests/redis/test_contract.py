@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from scheduler.testing.contract import BackendContract
+from scheduler.testing.contract.rooms import SequencesContract
+from scheduler.testing.contract.stand import Stand
 from scheduler.testing.rig import OpenBackend
 from scheduler_backends.redis import RedisBackend, RedisConfig
 from servers.redis_sentinel import SentinelGroup
@@ -20,7 +22,7 @@ def _opens(url: str, prefix: str, partitions: int) -> OpenBackend:
 class TestOnePartition(BackendContract):
     """By RESP2."""
 
-    examples = 25  # every step is some round trips; the long run draws more
+    examples = 25  # every step is some round trips; more are drawn below
 
     @pytest.fixture
     def open_backend(self, redis_url, redis_prefix) -> OpenBackend:
@@ -36,6 +38,17 @@ class TestEightPartitions(BackendContract):
     @pytest.fixture
     def open_backend(self, redis_url, redis_prefix) -> OpenBackend:
         return _opens(f"{redis_url}?protocol=3", redis_prefix, 8)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3_600)
+class TestLongSequences(SequencesContract, Stand):
+    examples = 1_000
+    steps = 50
+
+    @pytest.fixture(params=[1, 8], ids=["1-partition", "8-partitions"])
+    def open_backend(self, redis_url, redis_prefix, request) -> OpenBackend:
+        return _opens(redis_url, redis_prefix, request.param)
 
 
 @pytest.mark.long  # the same scripts as above; what is different about a cluster is tested in test_cluster.py
