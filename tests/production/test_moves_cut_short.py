@@ -34,10 +34,11 @@ def finish(backend):
     return not any(n for state, n in backend.stats([QUEUE])[0].counts.items() if state not in TERMINAL)
 
 
-@pytest.mark.parametrize("kills", [12, pytest.param(300, marks=[pytest.mark.long, pytest.mark.timeout(900)])])
+@pytest.mark.parametrize("kills", [12, pytest.param(100, marks=[pytest.mark.long, pytest.mark.timeout(900)])])
 def test_a_move_cut_short_by_a_kill_loses_and_doubles_nothing(place, kills):
     """Guarantee 8: every move of 50 jobs each; every one that was acknowledged is there, once, and can be finished."""
     program = place.python("mover.py", str(kills))
+    program.expect("killed", times=kills)
     assert program.ended() == 0, program.output
     acknowledged = [line.split()[1] for line in program.lines if line.startswith("acknowledged")]
     assert acknowledged, program.output

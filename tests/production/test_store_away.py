@@ -52,6 +52,14 @@ def add_running(place, crew, count=2):
     return ids
 
 
+def answers(backend):
+    try:
+        backend.ping()
+    except BackendUnavailable:
+        return False
+    return True
+
+
 def check_back(place, crew, threads, ids, *, may_be_recovered=False):
     """The worker goes on by itself, with all of its threads, and ran nothing twice, or as often as it was recovered."""
     ids = [*ids, *(place.add("work") for _ in range(4))]
@@ -250,6 +258,7 @@ def test_a_worker_follows_a_failover(new_sentinel_group, tmp_path, new_crew):
         wait_until(lambda: old.command("WAIT", 1, 100))
         old.kill()
         group.wait_for_other_master(old)
+        wait_until(lambda: answers(place.backend))  # not every Sentinel knows of it yet, and a producer asks but once
         crew.go.set()
         check_back(place, crew, threads, ids)
     place.close()

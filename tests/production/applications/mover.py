@@ -1,7 +1,7 @@
 """
 Makes every move of fifty jobs, again and again, in a child that is killed at some moment; and so KILLS times.
 
-Tells, in one write each, which fifty ids the store has acknowledged.
+Tells, in one write each, which fifty ids the store has acknowledged, and of each kill.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def main(kills: int) -> None:
         threading.Event().wait(random.uniform(0.0, 0.15))
         os.kill(pid, signal.SIGKILL)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
-    print("over")
+        os.write(1, b"killed\n")
 
 
 if __name__ == "__main__":
