@@ -18,6 +18,7 @@ from scheduler_backends.redis.calls import Calls
 from scheduler_backends.redis.errors import fail
 from scheduler_backends.redis.nodes import Connection, socket_of
 
+_NEWS = {b"r": News.READY, b"d": News.SOONER}  # whatever else is said may be all
 PING_AFTER = 10.0  # seconds without a word from the server; a connection that was cut off silently is found so
 
 
@@ -109,11 +110,8 @@ class RedisWaiter:
             self._heard_at, self._pinged_at = time.monotonic(), None
             if isinstance(message, list) and message[0] == b"message":
                 kinds, _, meta = message[2].partition(b" ")
-                if b"d" in kinds:
-                    news |= News.SOONER
-                if b"r" in kinds:
-                    news |= News.READY
-                    self._has_ready(meta)
+                news |= _NEWS.get(kinds, News.ANY)
+                self._has_ready(meta)  # a hint, so it does no harm where nothing is
         return news
 
     def _until_health_check(self, connection: Connection, now: float) -> float:

@@ -45,6 +45,15 @@ class LeaseContract:
             assert len(rig.lease_once(1)) == 1, f"{left} were ready"
         assert list(rig.lease_once(1)) == []
 
+    def test_a_paused_queue_makes_no_answer_for_others_empty(self, rig: Rig) -> None:
+        paused = rig.new_queue()
+        rig.add_many(30, queue=paused)
+        rig.backend.pause(paused)
+        rig.add_many(20)
+        for left in range(20, 0, -1):
+            assert len(rig.lease_once(1, queues=[paused, rig.queue])) == 1, f"{left} were ready"
+        assert list(rig.lease_once(1, queues=[paused, rig.queue])) == []
+
     def test_an_unknown_queue_is_empty(self, rig: Rig) -> None:
         assert list(rig.lease_once(queues=[rig.new_queue(), rig.new_queue()])) == []
 
