@@ -13,6 +13,8 @@ from scheduler.worker.inflight import InFlight
 from scheduler.worker.outage import BackOff, may_pass
 from scheduler.worker.pump import Pump
 
+_LAST_TRIES = 5  # some three seconds of back-off
+
 
 class PumpThread:
     """
@@ -86,25 +88,26 @@ class PumpThread:
     def _settle_all(self) -> None:
         """Record what ends, and what is given back, until nothing is held or the time is up: then once more."""
         back_off = BackOff()
+        failures = 0
         while True:
             try:
                 busy = self._pump.settle() or self._pump.give_back()
                 back_off.reset()
+                failures = 0
                 pause = threading.TIMEOUT_MAX
             except BackendError as error:
                 if not may_pass(error):
                     raise
                 busy = False
+                failures += 1
                 pause = back_off.next()
             if busy:
                 continue
-            if self._given_up or not self._held:
+            # What a lease call without an answer may have taken comes back by itself: not worth all of the grace.
+            doubt = self._pump.in_doubt and failures < _LAST_TRIES
+            if self._given_up or not (self._inflight.held or doubt):
                 return
             self._doorbell.wait(pause)
-
-    @property
-    def _held(self) -> bool:
-        return self._inflight.held > 0 or self._pump.in_doubt
 
     def _wait_for_handlers(self) -> None:
         """Nothing can be recorded any more: there is no sense in letting handlers work on for long."""

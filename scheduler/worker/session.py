@@ -104,10 +104,12 @@ class Session:
         promoter = self._ticker("promote", Promoter(run).promote)
         self._leasing = [promoter, self._ticker("recover", Recoverer(run).recover)]  # those that end first
         self._listener: Listener | None = None
+        self._listening: Ticker | None = None
         if isinstance(backend, Wakeups):
             make_waiter = partial(backend.waiter, config.queues)
             self._listener = listener = Listener(make_waiter, ready=doorbell.ring, sooner=promoter.ring)
-            self._leasing.append(self._ticker("wakeups", listener.listen, interrupt=listener.interrupt))
+            self._listening = self._ticker("wakeups", listener.listen, interrupt=listener.interrupt)
+            self._leasing.append(self._listening)
 
     def _ticker(
         self,
@@ -184,12 +186,12 @@ class Session:
         # A store that does not answer may hold them up: they end when it does.
         last = time.monotonic() + max(LAST_JOIN, min(self.ending.until_end, self._config.shutdown_grace))
         self._pump_thread.join(last - time.monotonic())
-        for ticker in tickers:
-            ticker.join(last - time.monotonic())
+        lasting = [ticker for ticker in tickers if not ticker.join(last - time.monotonic())]
         # Waited for only where they have nothing left to do: a stuck thread would keep us for ever.
         self._pool.close(wait=not self.inflight.unfinished and not self.inflight.stuck)
         try:
-            if self._listener is not None:
+            # Left alone where its thread still waits, for that would have to be waited for. It goes with the backend.
+            if self._listener is not None and self._listening not in lasting:
                 self._listener.close()
         except Exception as error:  # noqa: BLE001 - a handler may have closed its descriptor; what ended the run is told
             self._logger.warning("The wake-ups could not be closed: %s", error)

@@ -463,6 +463,15 @@ def test_jobs_of_a_lease_call_without_an_answer_are_found_and_given_back(stand: 
     assert counts[JobState.READY] + counts[JobState.SUCCEEDED] == 5
 
 
+def test_a_worker_that_holds_nothing_ends_although_the_store_is_away(stand: Stand) -> None:
+    """What a lease call without an answer may have taken is looked for a few times, not for all of the grace."""
+    stand.faults.before(times=None)
+    worker = stand.worker(stand.count_runs)
+    with Running(worker):
+        assert stand.faults.wait_for("lease", calls=1)
+        assert timed(lambda: worker.stop(4 * SOON)) < SOON
+
+
 def test_the_caller_is_never_inside_the_store(stand: Stand) -> None:
     """run() ends in time though a lease call does not return for long."""
     worker = stand.worker(stand.count_runs)
