@@ -15,7 +15,7 @@ from scheduler.states import JobState
 from scheduler_backends.postgres.settling import settle
 from scheduler_backends.postgres.store import Store
 from scheduler_backends.sql.arguments import SLICE
-from scheduler_backends.sql.rows import Row, error_document, from_micros, job_of, later
+from scheduler_backends.sql.rows import Row, error_document, later, lease_of
 
 _EXPIRED: Final = error_document(LEASE_EXPIRED)
 
@@ -68,10 +68,7 @@ class Leasing:
         # RETURNING has no order.
         place = {queue: number for number, queue in enumerate(turns)}
         rows.sort(key=lambda found: (place[found[1].queue], found[1].priority, found[1].due_at, found[1].id))
-        return [
-            Lease(job=job_of(row, now), token=token, expires_at=from_micros(row.lease_until or now))
-            for now, row in rows
-        ]
+        return [lease_of(row, now, token) for now, row in rows]
 
     def renew(self, leases: Sequence[Lease], duration: float) -> Renewal:
         """See `Backend.renew`."""

@@ -48,11 +48,15 @@ class Notifier:
         if told:
             self.tell(told)
 
-    def due(self, queues: Collection[str]) -> list[str]:
-        """Those of *queues* that were not told of lately. The caller tells of them, whatever comes."""
+    def due(self, queues: Collection[str], *, after: float = 0.0) -> list[str]:
+        """
+        Those of *queues* that will not have been told of lately in *after* seconds.
+
+        The caller tells of them, whatever comes.
+        """
         now = time.monotonic()
         with self._lock:
-            told = [queue for queue in queues if now - self._last.get(queue, -HUSH) >= HUSH]
+            told = [queue for queue in queues if now + after - self._last.get(queue, -HUSH) >= HUSH]
             if len(self._last) + len(told) > _MOST_QUEUES:
                 self._last = {queue: at for queue, at in self._last.items() if now - at < HUSH}
             self._last.update(dict.fromkeys(told, now))

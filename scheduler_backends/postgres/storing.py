@@ -25,6 +25,7 @@ from scheduler_backends.sql.states import SCHEDULED
 _COPY_FROM: Final = 500  # jobs: below, one statement with arrays is as fast
 _SLICE: Final = 5_000  # jobs in one transaction
 _TRIES: Final = 10
+_ROUND_TRIP: Final = 0.002  # seconds; an insert that lasts so long tells by itself of what would be told of after it
 
 Run = Callable[..., Rows]  # a statement, and its parameters by name
 
@@ -86,7 +87,7 @@ class Storing:
     def _enqueue_one(self, job: NewJob) -> list[Enqueued]:
         """In one round trip, the notification included, unless the id is taken."""
         is_now = job.run_at is None and not job.delay
-        tells = is_now and bool(self._store.notifier.due((job.queue,)))
+        tells = is_now and bool(self._store.notifier.due((job.queue,), after=_ROUND_TRIP))
         parameters = dict(zip(COLUMNS, _values(job), strict=True))
         if tells:
             statement = self._statements.insert_one_and_notify

@@ -14,7 +14,7 @@ from scheduler.leases import Lease, Promotion, Recovery, Renewal
 from scheduler.limits import check_duration, check_limit, check_name, check_queues, check_token
 from scheduler.states import JobState
 from scheduler_backends.sql.arguments import slices
-from scheduler_backends.sql.rows import Row, error_document, from_micros, job_of, later
+from scheduler_backends.sql.rows import Row, error_document, later, lease_of
 from scheduler_backends.sql.states import DEAD, SCHEDULED
 from scheduler_backends.sqlite.settling import settle
 from scheduler_backends.sqlite.store import Store
@@ -72,7 +72,7 @@ class Leasing:
                             taken = self._claim(connection, (*lessee, queue, priority, now, left))
                             rows += taken
                             left -= len(taken)
-        return [_lease(row, token, now) for row in rows]
+        return [lease_of(row, now, token) for row in rows]
 
     def renew(self, leases: Sequence[Lease], duration: float) -> Renewal:
         """See `Backend.renew`."""
@@ -134,7 +134,3 @@ class Leasing:
                     else:
                         connection.execute(statements.delete_row, {"rowid": rowid})
         return ready, dead, rung
-
-
-def _lease(row: Row, token: str, now: int) -> Lease:
-    return Lease(job=job_of(row, now), token=token, expires_at=from_micros(row.lease_until or now))
