@@ -1,9 +1,9 @@
 """
 Telling waiters of other processes: each binds a Unix datagram socket beside the file, and who stores work rings all.
 
-A datagram is JSON: ``{"rung": [queue, …]}`` after a commit, or ``{"watch": [[queue, id], …]}`` from a transaction of a
-user's own, whose commit nobody here sees: waiters then watch the file's change counter for a while. Datagrams are hints
-alone. Who can write into the folder can do no worse than wake a worker.
+A datagram is JSON: ``{"rung": [queue, …], "ready": true}`` after a commit, true where nothing is new but ready jobs; or
+``{"watch": [[queue, id], …]}`` from a transaction of a user's own, whose commit nobody here sees: waiters then watch the
+file's change counter for a while. Datagrams are hints alone. Who can write into the folder can do no worse than wake a worker.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import socket
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final
+
+from scheduler.backend import News
 
 Watched = tuple[str, str]  # queue and id of a job that a transaction under way has stored
 
@@ -41,23 +43,24 @@ class Doorbell:
             self.socket.close()
             raise
 
-    def answer(self, queues: Collection[str]) -> tuple[bool, list[Watched]]:
-        """Take what has come in: whether there is news of *queues*, and which of their jobs are to be watched for."""
-        news, number = False, 0
+    def answer(self, queues: Collection[str]) -> tuple[News, list[Watched]]:
+        """Take what has come in: the news of *queues*, and which of their jobs are to be watched for."""
+        news, number = News.NONE, 0
         watched: list[Watched] = []
         while True:
             try:
                 datagram = self.socket.recv(_SIZE)
             except BlockingIOError:
-                return news or number >= _FULL, watched
+                return News.ANY if number >= _FULL else news, watched
             number += 1
             try:
                 said = json.loads(datagram)
                 rung, watch = said.get("rung", ()), said.get("watch", ())
-                news = news or rung is None or any(queue in queues for queue in rung)
+                if rung is None or any(queue in queues for queue in rung):
+                    news |= News.READY if said.get("ready") is True else News.ANY
                 watched += [(queue, id) for queue, id in watch if queue in queues]
             except (ValueError, TypeError, AttributeError):  # somebody else's
-                news = True
+                news = News.ANY
 
     def close(self) -> None:
         """Unbind. The folder goes with the last of them."""
@@ -75,9 +78,10 @@ class Ringer:
         self._folder = folder
         self._socket: socket.socket | None = None  # made when there is somebody to ring
 
-    def ring(self, queues: Collection[str], but: Collection[str]) -> None:
-        """There is news of *queues*. *but*: names of bells that were told otherwise."""
-        self._send({"rung": list(queues) if len(queues) <= _MOST_QUEUES else None}, but)
+    def ring(self, queues: Collection[str], news: News, but: Collection[str]) -> None:
+        """There is *news* of *queues*. *but*: names of bells that were told otherwise."""
+        rung = list(queues) if len(queues) <= _MOST_QUEUES else None
+        self._send({"rung": rung, "ready": news is News.READY}, but)
 
     def watch(self, jobs: Sequence[Watched], but: Collection[str]) -> None:
         """A transaction that is not ours has stored *jobs*, and may commit."""

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
+from scheduler.backend import News
 from scheduler.errors import BackendError, ConfigError
 from scheduler.jobs import NewJob
 from scheduler.leases import Enqueued
@@ -37,7 +38,9 @@ class Storing:
                 answers += self._store_in(connection, part, rows)
             if unknown:
                 self._known |= unknown
-            self._store.bells.ring({row.queue for row in rows if _is_soon(row, now)})
+            soon = [row for row in rows if _is_soon(row, now)]
+            news = News.READY if all(row.due_at <= now for row in soon) else News.ANY
+            self._store.bells.ring({row.queue for row in soon}, news)
         return answers
 
     def enqueue_with(self, connection: object, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:

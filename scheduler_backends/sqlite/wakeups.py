@@ -33,7 +33,7 @@ class SqliteWaiter:
         self._watch = watch
         self._sleeper = Sleeper()
         # Set before the sleeper is woken, and cleared only when acted upon; by plain assignment, which needs no lock.
-        self._news = self._interrupted = self._closed = False
+        self._ready = self._sooner = self._interrupted = self._closed = False
         self._told: list[Watched] = []  # appended to by any thread, taken from by the one that waits
         self._rest_until = 0.0
 
@@ -46,20 +46,22 @@ class SqliteWaiter:
             while not self._closed:
                 now = time.monotonic()
                 rests = now < self._rest_until
-                if not rests and self._has_news():
+                if not rests and (news := self._take_news()):
                     self._interrupted = False
                     self._rest_until = now + _REST
-                    return News.ANY
+                    return news
                 if self._interrupted or now >= deadline:
                     self._interrupted = False
                     return News.NONE
                 self._sleep(min(deadline, self._rest_until) - now if rests else deadline - now, rests=rests)
             return News.NONE
 
-    def ring(self) -> None:
+    def ring(self, news: News) -> None:
         """There is news."""
-        if not self._news:
-            self._news = True
+        told = (self._ready or News.READY not in news) and (self._sooner or News.SOONER not in news)
+        if not told:
+            self._ready = self._ready or News.READY in news
+            self._sooner = self._sooner or News.SOONER in news
             self._sleeper.wake()
 
     def watch(self, jobs: Sequence[Watched]) -> None:
@@ -91,15 +93,19 @@ class SqliteWaiter:
         bell = [self._doorbell.socket.fileno()] if self._doorbell else []
         self._sleeper.sleep(seconds if pause is None else min(seconds, pause), bell)
 
-    def _has_news(self) -> bool:
-        news, self._news = self._news, False
+    def _take_news(self) -> News:
+        news = News.NONE
+        if self._ready:
+            self._ready, news = False, News.READY
+        if self._sooner:
+            self._sooner, news = False, news | News.SOONER
         while self._told:
             self._watch.add([self._told.pop()])
         if self._doorbell is not None:
             rung, watched = self._doorbell.answer(self.queues)
             self._watch.add(watched)
-            news = news or rung
-        return self._watch.look() or news
+            news |= rung
+        return News.ANY if self._watch.look() else news
 
 
 class Bells:
@@ -130,14 +136,14 @@ class Bells:
         with self._lock:
             self._waiters = tuple(other for other in self._waiters if other is not waiter)
 
-    def ring(self, queues: Collection[str]) -> None:
-        """There is news of *queues*, committed."""
+    def ring(self, queues: Collection[str], news: News = News.ANY) -> None:
+        """There is *news* of *queues*, committed."""
         if queues:
             waiters = self._waiters
             for waiter in waiters:
                 if not waiter.queues.isdisjoint(queues):
-                    waiter.ring()
-            self._ringer.ring(queues, [waiter.name for waiter in waiters])
+                    waiter.ring(news)
+            self._ringer.ring(queues, news, [waiter.name for waiter in waiters])
 
     def watch(self, jobs: Sequence[Watched]) -> None:
         """A transaction that is not ours has stored *jobs*, and may commit."""
