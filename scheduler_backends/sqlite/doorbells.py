@@ -2,8 +2,9 @@
 Telling waiters of other processes: each binds a Unix datagram socket beside the file, and who stores work rings all.
 
 A datagram is JSON: ``{"rung": [queue, …], "ready": true}`` after a commit, true where nothing is new but ready jobs; or
-``{"watch": [[queue, id], …]}`` from a transaction of a user's own, whose commit nobody here sees: waiters then watch the
-file's change counter for a while. Datagrams are hints alone. Who can write into the folder can do no worse than wake a worker.
+``{"watch": [[queue, id], …]}`` from a transaction of a user's own, whose commit nobody here sees: waiters then watch
+the file's change counter for a while. Datagrams are hints alone. Who can write into the folder can do no worse than
+wake a worker.
 """
 
 from __future__ import annotations
