@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
@@ -23,10 +24,20 @@ def boolean(text: str) -> bool:
         raise ValueError("must be true or false") from None
 
 
-def _split(url: str) -> SplitResult:
+def split(url: str) -> SplitResult:
+    """
+    The parts of *url*, whose host may be a list with commas.
+
+    `ConfigError` for one that cannot be read, or that would show a part of its password.
+    """
     # A password that is not percent-encoded would leave pieces of itself in the host, path or query, where they show.
     try:
-        parts = urlsplit(url)
+        place = re.match(r"[^:/?#]*://([^/?#]*)", url)
+        if place is not None and "," in place[1]:
+            # Newer Pythons refuse a list that holds an IPv6 address: they take it for one host.
+            parts = urlsplit(url.replace(place[1], "several", 1))._replace(netloc=place[1])
+        else:
+            parts = urlsplit(url)
     except ValueError:  # its text shows the whole password
         raise ConfigError("url", "cannot be read; percent-encode what is special in names and passwords") from None
     if "#" in url or (parts.netloc and "@" in parts.path + parts.query):
@@ -40,7 +51,7 @@ def split_options(url: str, parsers: Mapping[str, Parser]) -> tuple[str, dict[st
 
     `ConfigError` names a parameter that is unknown, given twice, or that its parser (by ValueError) does not take.
     """
-    parts = _split(url)
+    parts = split(url)
     options: dict[str, Option] = {}
     for name, text in parse_qsl(parts.query, keep_blank_values=True):
         if name not in parsers:
@@ -63,7 +74,7 @@ def retention_from(options: dict[str, Option]) -> Retention:
 def without_password(url: str) -> str:
     """*url* as logs and reprs may show it: no password, no query."""
     try:
-        parts = _split(url)
+        parts = split(url)
     except ConfigError:
         return "***"
     user, at, host = parts.netloc.rpartition("@")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote
 
 import redis
 from redis import connection as driver
 from redis.sentinel import Sentinel
 
 from scheduler.errors import ConfigError
-from scheduler.urls import Option, Parser, boolean
+from scheduler.urls import Option, Parser, boolean, split
 from scheduler_backends.redis.cluster import Address
 from scheduler_backends.redis.connections import Settings, cluster_of, fixed, one_node, own
 from scheduler_backends.redis.routing import Router
@@ -44,14 +44,15 @@ SCHEMES = ("redis", "rediss", "valkey", "valkeys", "unix", "redis+sentinel", "re
 
 def router_for_url(url: str, options: Mapping[str, Option], timeout: float) -> Router:
     """A router for a URL without its query, which was read into *options*."""
-    scheme = urlsplit(url).scheme
+    parts = split(url)
+    scheme = parts.scheme
     if scheme not in SCHEMES:
         raise ConfigError("url", f"{scheme}:// is not for the Redis backend; known: {', '.join(SCHEMES)}")
     settings = fixed(timeout) | {"socket_keepalive": True}
     for name in ("protocol", "client_name"):
         if name in options:
             settings[name] = options[name]
-    hosts, path = _authority(url, settings)
+    hosts, path = _hosts(parts, settings), parts.path
     if scheme == "unix":
         del settings["socket_keepalive"]
         settings |= {"path": unquote(path), "db": options.get("db", 0)}
@@ -90,16 +91,16 @@ def _sentinel(
     return one_node(pool.connection_class, own(pool.connection_kwargs, settings["socket_timeout"]), keep=client)
 
 
-def _authority(url: str, settings: Settings) -> tuple[list[Address], str]:
-    """The hosts and the path of a URL; user and password go into *settings*."""
-    user, _, rest = urlsplit(url).netloc.rpartition("@")
+def _hosts(parts: SplitResult, settings: Settings) -> list[Address]:
+    """The hosts of a URL; user and password go into *settings*."""
+    user, _, rest = parts.netloc.rpartition("@")
     name, _, password = user.partition(":")
     if name:
         settings["username"] = unquote(name)
     if password:
         settings["password"] = unquote(password)
-    port = 26379 if url.startswith("redis+sentinel") else 6379
-    return [_address(part, port) for part in rest.split(",")] if rest else [("localhost", port)], urlsplit(url).path
+    port = 26379 if parts.scheme == "redis+sentinel" else 6379
+    return [_address(part, port) for part in rest.split(",")] if rest else [("localhost", port)]
 
 
 def _address(text: str, port: int) -> Address:
