@@ -120,8 +120,11 @@ class _LeaseCall:
         hinted = self._hinted.intersection(partitions)  # once: another thread may add to it
         if not hinted:
             return list(map(_glance, partitions))
-        shares = self._shares([one for one in partitions if one in hinted], WORTH_A_SCRIPT)
-        self._more += [one for one in partitions if one in hinted and not shares.get(one)]
+        if len(hinted) == 1:  # as in an idle worker that was woken
+            shares = dict.fromkeys(hinted, min(self._limit, SHARE))
+        else:
+            shares = self._shares([one for one in partitions if one in hinted], WORTH_A_SCRIPT)
+            self._more += [one for one in partitions if one in hinted and not shares.get(one)]
         others = [one for one in partitions if one not in hinted]
         turn, rest = divmod(self._turn, EVERY)
         first = turn * GLANCES % max(len(others), 1)

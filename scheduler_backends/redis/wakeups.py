@@ -83,17 +83,23 @@ class RedisWaiter:
             return News.ANY  # there may have been news before
         poller = select.poll()
         poller.register(self._inside, select.POLLIN)
-        poller.register(socket_of(self._connection), select.POLLIN)
+        connected = socket_of(self._connection)
+        poller.register(connected, select.POLLIN)
+        came = False  # something that can be read without waiting for it
         while True:
             # Asked before each sleep: the driver, or TLS, may hold what has come already.
-            if news := self._take_news(self._connection):
-                return news
+            while came or self._connection.can_read(0):
+                came = False
+                if news := self._read(self._connection):
+                    return news  # what else has come is for the next wait: whoever sleeps is to be woken now
             if self._was_interrupted() or self._closed.is_set():
                 return News.NONE
             now = time.monotonic()
             if now >= deadline:
                 return News.NONE
-            poller.poll(1000 * min(deadline - now, self._until_health_check(self._connection, now)))
+            events = poller.poll(1000 * min(deadline - now, self._until_health_check(self._connection, now)))
+            # On TLS there may be nothing in it for us.
+            came = type(connected) is socket.socket and any(found == connected.fileno() for found, _ in events)
 
     def _subscribe(self) -> None:
         self._connection = connection = self._calls.subscriber()
@@ -102,17 +108,15 @@ class RedisWaiter:
             connection.read_response()
         self._heard_at, self._pinged_at = time.monotonic(), None
 
-    def _take_news(self, connection: Connection) -> News:
-        """Read all that has come, as prelude/wake.lua writes it."""
-        news = News.NONE
-        while connection.can_read(0):
-            message = connection.read_response()
-            self._heard_at, self._pinged_at = time.monotonic(), None
-            if isinstance(message, list) and message[0] == b"message":
-                kinds, _, meta = message[2].partition(b" ")
-                news |= _NEWS.get(kinds, News.ANY)
-                self._has_ready(meta)  # a hint, so it does no harm where nothing is
-        return news
+    def _read(self, connection: Connection) -> News:
+        """Read what has come, as prelude/wake.lua writes it; none where it is the answer to a question of ours."""
+        message = connection.read_response()
+        self._heard_at, self._pinged_at = time.monotonic(), None
+        if not isinstance(message, list) or message[0] != b"message":
+            return News.NONE
+        kinds, _, meta = message[2].partition(b" ")
+        self._has_ready(meta)  # a hint, so it does no harm where nothing is
+        return _NEWS.get(kinds, News.ANY)
 
     def _until_health_check(self, connection: Connection, now: float) -> float:
         """Seconds until the next thing to do about a server that says nothing; does it if it is due."""
