@@ -83,14 +83,15 @@ class Keys:
 
     def channel(self, queue: str) -> bytes:
         """The channel on which news of a queue are published."""
-        return f"{self._queue(queue)}:wake".encode()
+        return f"{self._queue(queue)}:wake".encode(errors="surrogatepass")
 
     def partition(self, queue: str, version: int, number: int) -> Partition:
         """The partition; the same object each time."""
         name = (queue, version, number)
         partition = self._partitions.get(name)
         if partition is None:
-            tag = f"{{{self._queue(queue)}:v{version}:p{number}}}".encode()
+            # A forged lease may name a queue that none can have: its partition is one that nothing is in.
+            tag = f"{{{self._queue(queue)}:v{version}:p{number}}}".encode(errors="surrogatepass")
             partition = self._partitions.setdefault(name, Partition(queue, version, number, tag))
             self._by_meta[partition.key("meta")] = partition
         return partition

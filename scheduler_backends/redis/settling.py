@@ -92,7 +92,7 @@ class Settling:
             for group, of_group in groups:
                 for start in range(0, len(of_group), SLICE):
                     some = of_group[start : start + SLICE]
-                    args += (group, len(some), *[lease.job.id.encode() for lease in some])
+                    args += (group, len(some), *[_raw_id(lease) for lease in some])
                     if script is COMPLETE and self._retention.succeeded > 0:
                         args += ((results or {}).get(id(lease), b"") for lease in some)
                     order += some
@@ -121,7 +121,7 @@ class Settling:
                 some = [lease for _, lease in batch]
                 args: list[Word] = [*head(partition)]
                 for group, lease in batch:
-                    args += (lease.job.id.encode(), group, *rest[id(lease)])
+                    args += (_raw_id(lease), group, *rest[id(lease)])
                 calls.append(Call(script, partition, tuple(args)))
                 sent.append(some)
         for some, answer in zip(sent, self._calls.all(calls) if calls else (), strict=True):
@@ -150,6 +150,11 @@ class Settling:
             partition = self._keys.partition(queue, version, number)
             grouped.setdefault(partition, []).append((group_of(token), held))
         return grouped
+
+
+def _raw_id(lease: Lease) -> bytes:
+    # A forged one may have an id that no job can have: as bytes that are no UTF-8 it is nobody's, and is refused.
+    return lease.job.id.encode(errors="surrogatepass")
 
 
 def _without_repeats(leases: Sequence[Lease], refused: list[Lease]) -> list[Lease]:

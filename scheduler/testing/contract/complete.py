@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
+
+import pytest
 
 from scheduler.leases import Completion
 from scheduler.queues import Retention
@@ -77,3 +80,28 @@ class CompleteContract:
         rig.add_many(1_500)
         assert not rig.backend.complete([Completion(lease=lease) for lease in rig.lease(2_000)])
         assert rig.counts()[JobState.SUCCEEDED] == 1_500
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"id": "a\1b"},
+            {"id": "a\0b"},
+            {"id": ""},
+            {"id": "\ud800"},
+            {"id": "x" * 300},
+            {"queue": "\1"},
+            {"queue": "\ud800"},
+            {"token": "x"},
+        ],
+        ids=str,
+    )
+    def test_a_forged_lease_is_refused_and_the_others_are_taken(self, rig: Rig, wrong: dict[str, str]) -> None:
+        """One that no store ever gave is refused like any other, and no reason to fail."""
+        rig.add_many(3)
+        first, *others = rig.lease()
+        token = wrong.get("token", first.token)
+        job = replace(first.job, id=wrong.get("id", first.job.id), queue=wrong.get("queue", first.job.queue))
+        forged = replace(first, job=job, token=token)
+        assert list(rig.backend.complete([Completion(lease=lease) for lease in (forged, *others)])) == [forged]
+        assert list(rig.backend.complete([Completion(lease=forged)])) == [forged]
+        assert list(rig.backend.complete([Completion(lease=first)])) == []
