@@ -59,10 +59,12 @@ def new_token() -> str:
     return f"{origin.prefix}{next(origin.counter):014x}"
 
 
-def is_own_token(token: str) -> bool:
-    """Whether this process has made *token*, so that no other can have used it before."""
+def own_number(token: str) -> int | None:
+    """Which of the tokens of this process *token* is, counted from 0; None = another process has made it."""
     origin = _origin
-    return origin.pid == os.getpid() and token.startswith(origin.prefix)
+    if origin.pid != os.getpid() or not token.startswith(origin.prefix):
+        return None
+    return int(token[len(origin.prefix) :], 16)
 
 
 def _after_fork_in_child() -> None:

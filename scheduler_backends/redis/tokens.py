@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 import threading
 
-from scheduler.identity import is_own_token
+from scheduler.identity import own_number
 
-_COUNTER = 14  # the last so many digits of a token count the tokens that its process has made
-
-_lock = threading.Lock()  # guards the two below; made anew in a forked child, since a thread of the parent may hold it
-_process = ""  # what this process's tokens begin with
+_lock = threading.Lock()  # guards the number below; both are made anew in a forked child, whose tokens begin at 0
 _highest = -1
 
 
@@ -21,20 +18,20 @@ def is_first_use(token: str) -> bool:
     False costs a call one look at all partitions. It is the answer for every token that another process has made, and
     for one of this process that is used after a later one.
     """
-    global _process, _highest  # of the process, since a call may be repeated by another backend object
-    if not is_own_token(token):
+    global _highest  # noqa: PLW0603 - one a process, since a call may be repeated by another backend object
+    number = own_number(token)
+    if number is None:
         return False
-    process, count = token[:-_COUNTER], int(token[-_COUNTER:], 16)
     with _lock:
-        if process == _process and count <= _highest:
+        if number <= _highest:
             return False
-        _process, _highest = process, count
+        _highest = number
         return True
 
 
 def _after_fork_in_child() -> None:
-    global _lock  # noqa: PLW0603 - one a process
-    _lock = threading.Lock()
+    global _lock, _highest
+    _lock, _highest = threading.Lock(), -1
 
 
 if hasattr(os, "register_at_fork"):

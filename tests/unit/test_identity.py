@@ -17,7 +17,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scheduler import identity
-from scheduler.identity import id_for_key, is_own_token, new_id, new_token
+from scheduler.identity import id_for_key, new_id, new_token, own_number
 from scheduler.limits import check_token
 
 THREADS = 8
@@ -128,7 +128,7 @@ token = identity.new_token()
 getpid = os.getpid()
 if os.fork() == 0:
     os.getpid = lambda: getpid  # as in a grandchild that was given its late grandparent's number
-    os._exit(identity.new_token()[:18] == token[:18] or identity.is_own_token(token))
+    os._exit(identity.new_token()[:18] == token[:18] or identity.own_number(token) is not None)
 print(os.wait()[1])
 """
     assert run_alone(script) == ["0"]
@@ -166,5 +166,7 @@ def test_moving_the_border_between_queue_and_key_gives_another_id() -> None:
 
 
 def test_a_process_knows_the_tokens_that_it_made():
-    assert is_own_token(new_token())
-    assert not is_own_token("0" * 32)
+    first, second = own_number(new_token()), own_number(new_token())
+    assert first is not None
+    assert second == first + 1
+    assert own_number("0" * 32) is None
