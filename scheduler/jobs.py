@@ -148,6 +148,9 @@ class ErrorRecord:
 LEASE_EXPIRED = ErrorDetail(kind="LeaseExpired", message="the lease ran out before an outcome was recorded")
 """What `recover_expired` records: the worker died, was cut off, or stopped renewing."""
 
+UNREADABLE = "Unreadable"
+"""The kind of the error with which a job is dead whose record cannot be read."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
@@ -157,7 +160,8 @@ class Job:
     run_at: what was asked for, never changed. due_at: only in scheduled and retry_wait. attempts: leases not given
     back, the present one included. crashes: leases of it that ran out. errors: the newest ten, oldest first.
     queue_version and partition: 1 and 0 where a store has no partitions. lease_owner and lease_expires_at: only while
-    leased. result: only under retention.
+    leased. result: only under retention. unreadable: names of the fields that the store could not read, which hold
+    neutral values here; such a job never runs, and is dead with an error of kind `UNREADABLE` once a worker met it.
     """
 
     id: str
@@ -183,6 +187,7 @@ class Job:
     result: bytes | None = None
     queue_version: int = 1
     partition: int = 0
+    unreadable: tuple[str, ...] = ()
 
     @property
     def last_error(self) -> ErrorRecord | None:

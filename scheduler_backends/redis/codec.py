@@ -110,7 +110,7 @@ def stored(job: NewJob, partition: Partition, now_us: int) -> Enqueued:
     made = _job(
         job.id, job.queue, job.type, job.payload, state, job.priority, run_at, now, job.max_retries, job.timeout,
         due_at, 0, 0, job.retry_policy, job.idempotency_key, dict(job.metadata) if job.metadata else {}, None, (), None,
-        None, None, partition.version, partition.number,
+        None, None, partition.version, partition.number, (),
     )  # fmt: skip  # the fields of Job in their order
     return _enqueued(made, True)
 
@@ -193,7 +193,7 @@ def _read(  # noqa: PLR0917 - called for every job: keywords would cost a tenth
             raw_id.decode(), partition.queue, record[44:kind_end].decode(), record[extra_end:], state,
             _PRIORITIES[level], created_at if run_us == created_us else moment(run_us), created_at, max_retries,
             timeout, due_at, attempts, crashes, policy, key, metadata, finished_at, errors, owner, expires_at, result,
-            partition.version, partition.number,
+            partition.version, partition.number, (),
         )  # fmt: skip  # the fields of Job in their order
     except (struct_error, ValueError, IndexError, OverflowError) as error:
         raise Damaged(f"its record cannot be read: {error}") from error

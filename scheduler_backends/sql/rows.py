@@ -136,7 +136,7 @@ def stored_job(job: NewJob, run_at: int, due_at: int, created_at: int) -> Job:
     return _job(
         job.id, job.queue, job.type, job.payload, state, job.priority, from_micros(run_at), from_micros(created_at),
         job.max_retries, job.timeout, from_micros(due_at) if waits else None, 0, 0, job.retry_policy,
-        job.idempotency_key, job.metadata, None, (), None, None, None, 1, 0,
+        job.idempotency_key, job.metadata, None, (), None, None, None, 1, 0, (),
     )  # fmt: skip  # the fields of Job in their order
 
 
@@ -152,7 +152,7 @@ def job_of(row: Row, now: int) -> Job:
         row.idempotency_key, {} if row.metadata is None else json.loads(row.metadata),
         None if row.finished_at is None else from_micros(row.finished_at),
         () if row.errors is None else _errors_of(row.errors), row.lease_owner if leased else None,
-        from_micros(row.lease_until) if leased and row.lease_until is not None else None, row.result, 1, 0,
+        from_micros(row.lease_until) if leased and row.lease_until is not None else None, row.result, 1, 0, (),
     )  # fmt: skip  # the fields of Job in their order
 
 
