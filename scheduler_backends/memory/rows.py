@@ -152,6 +152,7 @@ class Row:
             self.result,
             partition.version.number,
             partition.index,
+            (),
         )
         job = object.__new__(Job)
         for put, value in zip(_PUT, values, strict=True):
