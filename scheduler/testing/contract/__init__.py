@@ -13,6 +13,16 @@ as ``params=[1, 8]`` for numbers of partitions, work as ever. Backends opened wi
 they are `in_process`. The suite asks a backend what it can do and skips, with the reason, what it does not offer. It
 needs fresh queue names alone, so the store may be shared and full.
 
+A store that decodes what it reads joins the chapter on damage by saying how to spoil a record behind its back::
+
+    class TestMyBackend(BackendContract):
+        damages = {
+            "priority 9": Damage(field="priority", write=lambda backend, queue, id: ...),
+        }
+
+Each case is tried in each state in which a job can lie. `damages_of_queue`, of `QueueDamage`, is for what a store keeps
+of a queue rather than of a job. See `scheduler.testing.contract.damage`.
+
 Without a file, a backend that an installed package offers by URL is tested by
 ``pytest --pyargs scheduler.testing.contract --scheduler-backend URL``.
 
@@ -33,6 +43,7 @@ pytest.register_assert_rewrite(
     *(f"{__name__}.{module.name}" for module in iter_modules(__path__) if not module.name.startswith("test_")),
 )
 
+from scheduler.testing.contract.damage_cases import Damage, QueueDamage  # noqa: E402 - after the line above
 from scheduler.testing.contract.rooms import BackendContract  # noqa: E402 - after the line above, whose point it is
 
-__all__ = ["BackendContract"]
+__all__ = ["BackendContract", "Damage", "QueueDamage"]

@@ -7,6 +7,7 @@ from scheduler.testing.contract.bury import BuryContract
 from scheduler.testing.contract.cancel import CancelContract
 from scheduler.testing.contract.complete import CompleteContract
 from scheduler.testing.contract.completing import CompletingContract
+from scheduler.testing.contract.damage import DamageContract
 from scheduler.testing.contract.enqueue import EnqueueContract
 from scheduler.testing.contract.lease import LeaseContract
 from scheduler.testing.contract.life import LifeContract
@@ -59,6 +60,7 @@ class BackendContract(  # one file each, in the order of a job's life
     TimesContract,
     PayloadsContract,
     SizesContract,
+    DamageContract,
     RepeatsContract,
     ThreadsContract,
     SequencesContract,

@@ -1,0 +1,175 @@
+"""
+What cannot be read is never run and harms nobody.
+
+A store that decodes records joins by the class attribute `damages` of its test class: for each case, how to spoil one
+job's record behind the store's back. Where other records can be spoilt as well, such as those of a queue's partitions,
+`damages_of_queue` says how. Where both are empty there is nothing to decode, and no test is collected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from inspect import signature
+from typing import ClassVar
+
+import pytest
+
+from scheduler.leases import Completion
+from scheduler.states import JobState
+from scheduler.testing.contract.damage_cases import (
+    SETTLES,
+    Damage,
+    QueueDamage,
+    check_told,
+    run_by_worker,
+    spoilt_job,
+    until_it_would_run,
+)
+from scheduler.testing.rig import LONG, Rig
+
+
+class DamageContract:
+    damages: ClassVar[Mapping[str, Damage]] = {}
+    """The cases by name: see `Damage`."""
+
+    damages_of_queue: ClassVar[Mapping[str, QueueDamage]] = {}
+    """The same for what concerns a queue rather than a job."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        offered = {"damage": bool(cls.damages), "queue_damage": bool(cls.damages_of_queue)}
+        for name, test in vars(DamageContract).items():
+            if name.startswith("test_") and name not in vars(cls):
+                asked = [offered[fixture] for fixture in signature(test).parameters if fixture in offered]
+                # None is not collected, and comes back as the test where a subclass brings cases.
+                setattr(cls, name, test if (all(asked) if asked else not any(offered.values())) else None)
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        if "spoilt_state" in metafunc.fixturenames:
+            cases = [
+                pytest.param(damage, state, id=f"{name}-{state.value}")
+                for name, damage in self.damages.items()
+                for state in damage.states
+            ]
+            metafunc.parametrize(("damage", "spoilt_state"), cases)
+        elif "damage" in metafunc.fixturenames:
+            metafunc.parametrize("damage", list(self.damages.values()), ids=list(self.damages))
+        elif "queue_damage" in metafunc.fixturenames:
+            metafunc.parametrize("queue_damage", list(self.damages_of_queue.values()), ids=list(self.damages_of_queue))
+
+    def test_no_record_can_be_spoilt(self) -> None:
+        pytest.skip("the test class names no damages: what it stores needs no decoding")
+
+    def test_only_the_job_is_touched_whose_record_is_spoilt(
+        self, rig: Rig, damage: Damage, spoilt_state: JobState
+    ) -> None:
+        """It never runs, and is dead, or as finished as before, once a worker met it; its neighbours run."""
+        spoilt = spoilt_job(rig, damage, spoilt_state)
+        neighbours = {rig.add().id for _ in range(3)}
+        check_told(rig, spoilt, damage)
+        until_it_would_run(rig, spoilt_state)
+        leases = rig.lease()
+        assert {lease.job.id for lease in leases} == neighbours
+        assert {lease.job.attempts for lease in leases} == {1}
+        job = check_told(rig, spoilt, damage)
+        if spoilt_state is JobState.SUCCEEDED or not damage.waits:
+            assert job.state is (spoilt_state if spoilt_state is JobState.SUCCEEDED else JobState.DEAD)
+        else:
+            assert job.state not in (JobState.LEASED, JobState.SUCCEEDED)
+        assert rig.counts()[JobState.LEASED] == 3
+        assert rig.counts()[job.state] == 1
+        assert not rig.backend.complete([Completion(lease=lease) for lease in leases])
+
+    def test_an_operator_can_requeue_and_purge_what_cannot_be_read(
+        self, rig: Rig, damage: Damage, spoilt_state: JobState
+    ) -> None:
+        """A requeue has it read once more; while that fails it is dead again, and stays until it is purged."""
+        spoilt = spoilt_job(rig, damage, spoilt_state)
+        until_it_would_run(rig, spoilt_state)
+        assert not rig.lease()
+        state = check_told(rig, spoilt, damage).state
+        for _ in range(2):
+            (answer,) = rig.backend.requeue(rig.queue, [spoilt])
+            assert answer.moved == (state is JobState.DEAD)
+            rig.promote()
+            rig.recover()
+            assert not rig.lease()
+            if not damage.waits:
+                assert check_told(rig, spoilt, damage).state is state
+        state = rig.job(spoilt).state
+        assert rig.backend.purge(rig.queue, state, 10) == 1
+        assert rig.find(spoilt) is None
+        assert not any(rig.counts().values())
+        assert rig.add(id=spoilt).attempts == 0
+
+    def test_a_job_that_cannot_be_read_can_be_cancelled(self, rig: Rig, damage: Damage) -> None:
+        if JobState.READY not in damage.states:
+            pytest.skip("the record cannot be spoilt so before it is leased")
+        spoilt = spoilt_job(rig, damage, JobState.READY)
+        (answer,) = rig.backend.cancel(rig.queue, [spoilt])
+        assert answer.moved
+        assert answer.state is JobState.CANCELLED
+        assert check_told(rig, spoilt, damage).state is JobState.CANCELLED
+        assert not rig.lease()
+        if rig.clock:
+            rig.advance(1.1 * rig.retention.cancelled)
+            rig.trim()
+            assert rig.find(spoilt) is None
+
+    def test_its_id_stays_taken(self, rig: Rig, damage: Damage) -> None:
+        if JobState.READY not in damage.states:
+            pytest.skip("the record cannot be spoilt so before it is leased")
+        spoilt = spoilt_job(rig, damage, JobState.READY)
+        (taken, new) = rig.enqueue(rig.new(id=spoilt), rig.new())
+        assert not taken.is_new
+        assert taken.job.id == spoilt
+        assert new.is_new
+        assert [lease.job.id for lease in rig.lease()] == [new.job.id]
+
+    @pytest.mark.parametrize("settle", sorted(SETTLES))
+    def test_the_holder_of_a_job_spoilt_meanwhile_settles_the_others(
+        self, rig: Rig, damage: Damage, settle: str
+    ) -> None:
+        """The same call settles them, whatever it makes of the spoilt one."""
+        if JobState.LEASED not in damage.states:
+            pytest.skip("the record cannot be spoilt so while it is leased")
+        jobs = rig.add_many(3)
+        leases = list(rig.lease(3))
+        damage.write(rig.backend, rig.queue, jobs[1].id)
+        refused = SETTLES[settle](rig.backend, leases)
+        assert {lease.job.id for lease in refused} <= {jobs[1].id}  # type: ignore[attr-defined]  # leases
+        states = {rig.job(job.id).state for job in (jobs[0], jobs[2])}
+        assert states == {
+            {
+                "complete": JobState.SUCCEEDED,
+                "retry": JobState.RETRY_WAIT,
+                "bury": JobState.DEAD,
+                "release": JobState.READY,
+                "renew": JobState.LEASED,
+            }[settle]
+        }
+        if rig.clock:
+            rig.advance(2.0 * LONG)
+            rig.recover()
+            assert jobs[1].id not in {lease.job.id for lease in rig.lease()}
+
+    def test_a_worker_lives_and_runs_the_neighbours(self, rig: Rig, damage: Damage) -> None:
+        if JobState.READY not in damage.states:
+            pytest.skip("the record cannot be spoilt so before it is leased")
+        spoilt = spoilt_job(rig, damage, JobState.READY)
+        neighbours = {rig.add().id for _ in range(3)}
+        ran = run_by_worker(rig, (rig.queue,), neighbours)
+        assert spoilt not in ran
+        rig.recover()
+        assert not rig.lease()
+        assert check_told(rig, spoilt, damage).state is JobState.DEAD or damage.waits
+
+    def test_a_queue_whose_record_is_spoilt_stops_no_other(self, rig: Rig, queue_damage: QueueDamage) -> None:
+        other = rig.new_queue()
+        rig.add()
+        wanted = {rig.add(queue=other).id for _ in range(3)}
+        rig.promote()
+        queue_damage.write(rig.backend, rig.queue)
+        assert {row.queue for row in rig.backend.stats()} >= {other}
+        assert wanted <= run_by_worker(rig, (rig.queue, other), wanted)
+        rig.queues.remove(rig.queue)  # nothing is promised of it

@@ -1,0 +1,115 @@
+"""Records spoilt behind a store's back: what a store's test file brings, and what the tests do with it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pytest
+
+from scheduler.backend import Backend
+from scheduler.config import WorkerConfig
+from scheduler.jobs import UNREADABLE, ErrorDetail, Job
+from scheduler.leases import Completion, Failure, Lease
+from scheduler.states import JobState
+from scheduler.testing.rig import LONG, Rig
+from scheduler.testing.situations import in_state
+from scheduler.worker import Worker
+
+STATES = (
+    JobState.READY,
+    JobState.SCHEDULED,
+    JobState.RETRY_WAIT,
+    JobState.LEASED,
+    JobState.DEAD,
+    JobState.SUCCEEDED,
+)
+SECRET = "sesame-5e5a3e"  # noqa: S105 - stands in payloads and metadata, and must not stand in an error
+"""Part of every spoilt job's payload and metadata. An error of kind `Unreadable` never quotes what it cannot read."""
+
+_PATIENCE = 30.0  # seconds for a worker to do what takes it milliseconds
+SETTLES: Mapping[str, Callable[[Backend, list[Lease]], object]] = {
+    "complete": lambda backend, leases: backend.complete([Completion(lease=lease) for lease in leases]),
+    "retry": lambda backend, leases: backend.retry([_failure(lease) for lease in leases]),
+    "bury": lambda backend, leases: backend.bury([_failure(lease) for lease in leases]),
+    "release": lambda backend, leases: backend.release(leases),
+    "renew": lambda backend, leases: backend.renew(leases, LONG).refused,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """
+    One way to spoil a job's record.
+
+    write: called with the backend, the queue and the id; changes the stored record by the store's own means. field: the
+    name that `Job.unreadable` then holds; None = whichever. states: in which the record can be spoilt so; a subset of
+    `STATES`. waits: the record is of a later format: the job is neither run nor buried, but waits for a newer release.
+    """
+
+    write: Callable[[Backend, str, str], object]
+    field: str | None = None
+    states: tuple[JobState, ...] = STATES
+    waits: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueDamage:
+    """One way to spoil what a store keeps of a queue rather than of a job. write: called with the backend and queue."""
+
+    write: Callable[[Backend, str], object]
+
+
+def _failure(lease: Lease) -> Failure:
+    return Failure(lease=lease, delay=LONG, error=ErrorDetail(kind="ValueError", message="in the test"))
+
+
+def spoilt_job(rig: Rig, damage: Damage, state: JobState) -> str:
+    """The id of a job in *state* whose record is spoilt."""
+    if state in (JobState.SCHEDULED, JobState.RETRY_WAIT, JobState.LEASED) and rig.clock is None:
+        pytest.skip("the store takes no clock, and no test waits so long")
+    job, _ = in_state(rig, state, payload=SECRET.encode(), metadata={"note": SECRET}, max_retries=5)
+    damage.write(rig.backend, rig.queue, job.id)
+    return job.id
+
+
+def until_it_would_run(rig: Rig, state: JobState) -> None:
+    """Let the time pass after which a job in *state* is ready, but for what cannot be read of it."""
+    if rig.clock and state in (JobState.SCHEDULED, JobState.RETRY_WAIT, JobState.LEASED):
+        rig.advance(1.1 * LONG)
+    rig.recover()
+    rig.promote()
+
+
+def check_told(rig: Rig, id: str, damage: Damage) -> Job:
+    """`get` shows the job, says which field cannot be read, and quotes nothing of it."""
+    job = rig.job(id)
+    assert job.unreadable
+    assert damage.field is None or damage.field in job.unreadable
+    error = job.last_error
+    assert error is not None
+    assert error.kind == UNREADABLE
+    assert all(field in error.message for field in job.unreadable)
+    assert SECRET not in error.message + error.traceback
+    return job
+
+
+def run_by_worker(rig: Rig, queues: tuple[str, ...], wanted: set[str]) -> set[str]:
+    """The ids that a worker ran, which go on until all of *wanted* and one more of the last queue have run."""
+    ran: set[str] = set()  # by handler threads; adding is atomic
+    all_ran, one_more_ran = threading.Event(), threading.Event()
+
+    def handler(job: Job, _ctx: object) -> None:
+        ran.add(job.id)
+        if wanted <= ran:
+            all_ran.set()
+
+    worker = Worker(rig.backend, WorkerConfig(queues=queues, concurrency=2, poll_interval=0.05, recover_interval=0.1))
+    worker.handle("contract", handler)
+    worker.handle("one more", lambda _job, _ctx: one_more_ran.set())
+    with worker:
+        assert all_ran.wait(_PATIENCE), f"of the healthy jobs {wanted - ran} were not run"
+        rig.enqueue(rig.new(type="one more", queue=queues[-1]))
+        assert one_more_ran.wait(_PATIENCE), "the worker runs nothing more"
+    return ran
