@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from enum import Flag, auto
-from typing import ClassVar, Literal, Protocol, Self, runtime_checkable
+from typing import ClassVar, Final, Literal, Protocol, Self, runtime_checkable
 
 from scheduler.jobs import Job, NewJob
 from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, Promotion, Recovery, Renewal
@@ -178,9 +178,17 @@ class Waiter(Protocol):
         ...
 
 
+WAKE_HORIZON: Final = 60.0
+"""Seconds: a waiter may stay silent about jobs due later. Workers call `promote_due` at least twice as often."""
+
+
 @runtime_checkable
 class Wakeups(Protocol):
-    """Ability: tell a waiter about new work within milliseconds."""
+    """
+    Ability: tell a waiter about new work within milliseconds.
+
+    Work that is ready, or due within `WAKE_HORIZON`, must be told of; what is due later need not be.
+    """
 
     def waiter(self, queues: Sequence[str]) -> Waiter:
         """A waiter on *queues* that connects when first used. The caller closes it."""

@@ -101,13 +101,19 @@ class Session:
             ended=self._news.ring,
         )
         self._heartbeat = self._ticker("heartbeat", Heartbeat(run, self.inflight, self._runner).beat, lasting=True)
-        promoter = self._ticker("promote", Promoter(run).promote)
-        self._leasing = [promoter, self._ticker("recover", Recoverer(run).recover)]  # those that end first
+        promoter = Promoter(run)
+        promoting = self._ticker("promote", promoter.promote)
+        self._leasing = [promoting, self._ticker("recover", Recoverer(run).recover)]  # those that end first
         self._listener: Listener | None = None
         self._listening: Ticker | None = None
         if isinstance(backend, Wakeups):
+
+            def sooner() -> None:
+                promoter.sooner()
+                promoting.ring()
+
             make_waiter = partial(backend.waiter, config.queues)
-            self._listener = listener = Listener(make_waiter, ready=doorbell.ring, sooner=promoter.ring)
+            self._listener = listener = Listener(make_waiter, ready=doorbell.ring, sooner=sooner)
             self._listening = self._ticker("wakeups", listener.listen, interrupt=listener.interrupt)
             self._leasing.append(self._listening)
 

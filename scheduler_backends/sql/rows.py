@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from scheduler import backend
 from scheduler.jobs import ErrorDetail, ErrorRecord, Job, NewJob, Priority
 from scheduler.leases import Lease
 from scheduler.retry import RetryPolicy
@@ -21,8 +22,8 @@ from scheduler_backends.sql.states import LEASED, RETRY_WAIT, SCHEDULED, derived
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
-WAKE_HORIZON: Final = 60 * 1_000_000
-"""Microseconds: a job due later than this wakes nobody when it is stored; a poll finds its due time soon enough."""
+WAKE_HORIZON: Final = int(backend.WAKE_HORIZON * 1_000_000)
+"""In microseconds: a job due later than this wakes nobody when it is stored."""
 
 # The fields in their order, and nothing checked: a statement may answer a thousand rows.
 _job = maker_of(Job)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler.backend import WAKE_HORIZON, Wakeups
 from scheduler.errors import BackendClosed, BackendUnavailable
 from scheduler.leases import Promotion
 from scheduler.states import JobState
@@ -52,6 +53,72 @@ def test_a_due_time_that_was_waited_for_rings_whatever_was_moved(stand: Stand, m
     assert not rooms.run.doorbell.wait(0.0)
     promoter.promote()
     assert rooms.run.doorbell.wait(0.0)
+
+
+def test_a_due_time_past_the_next_poll_rings_once_it_has_passed(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The poll that comes first tells of nothing any more: the job became due just before it."""
+    promoter, rooms = a_promoter(stand)
+    answer(stand, monkeypatch, Promotion(moved=0, next_due=1.3), Promotion(moved=0, next_due=None))
+    assert 0.8 <= promoter.promote() <= 1.2
+    promoter.promote()
+    assert rooms.run.doorbell.wait(0.0)
+
+
+def test_a_due_time_that_gives_way_to_a_later_one_rings(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    promoter, rooms = a_promoter(stand)
+    answer(stand, monkeypatch, Promotion(moved=0, next_due=20.0), Promotion(moved=0, next_due=40.0))
+    promoter.promote()
+    promoter.promote()
+    assert rooms.run.doorbell.wait(0.0)
+
+
+def test_the_same_due_time_told_again_rings_nobody(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    promoter, rooms = a_promoter(stand)
+    answer(stand, monkeypatch, *[Promotion(moved=0, next_due=20.0)] * 5)
+    for _ in range(5):
+        promoter.promote()
+    assert not rooms.run.doorbell.wait(0.0)
+
+
+def test_news_of_a_job_that_is_due_by_the_time_of_the_call_rings_the_pump(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A delay of a millisecond is over before the promoter has asked, and nobody else tells the pump."""
+    promoter, rooms = a_promoter(stand)
+    answer(stand, monkeypatch, *[Promotion(moved=0, next_due=None)] * 2)
+    promoter.sooner()
+    promoter.promote()
+    assert rooms.run.doorbell.wait(0.0)
+    promoter.promote()
+    assert not rooms.run.doorbell.wait(0.0), "once"
+
+
+def test_news_is_kept_while_the_store_does_not_answer(stand: Stand) -> None:
+    promoter, rooms = a_promoter(stand)
+    stand.faults.before("promote_due", times=1)
+    promoter.sooner()
+    with pytest.raises(BackendUnavailable):
+        promoter.promote()
+    promoter.promote()
+    assert rooms.run.doorbell.wait(0.0)
+
+
+def test_a_long_poll_interval_does_not_pass_the_horizon_of_the_wake_ups(stand: Stand) -> None:
+    """A waiter may be silent about a job due later than the horizon: it must be seen before it is due."""
+    promoter, _ = a_promoter(stand, poll_interval=3_600.0)
+    assert promoter.promote() <= WAKE_HORIZON / 2
+
+
+@pytest.mark.every_store
+def test_jobs_due_in_a_moment_wait_for_no_poll(stand: Stand) -> None:
+    """An idle worker that polls every minute: each of these would wait for that if its wake-up were missed."""
+    if not isinstance(stand.backend, Wakeups):
+        pytest.skip("a store without wake-ups is polled")
+    with stand.worker(stand.count_runs, poll_interval=60.0):
+        stand.until_finished(stand.add().id)
+        for number in range(60):
+            stand.until_finished(stand.add(delay=0.0005 + number * 0.0001).id)
+    assert stand.runs.total() == 61
 
 
 def test_nothing_moved_and_nothing_awaited_rings_nobody(stand: Stand) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.backend import Backend, News, Waiter
+from scheduler.backend import WAKE_HORIZON, Backend, News, Waiter
 from scheduler.errors import BackendClosed
 from scheduler.leases import Failure
 from scheduler.states import JobState
@@ -18,6 +18,7 @@ from scheduler.testing.rig import LONG, Rig
 from scheduler.testing.situations import in_state
 
 _SOON = 0.2  # seconds: a delay for which any store must wake a waiter that thinks nothing is due
+_WITHIN = WAKE_HORIZON - 5.0  # beyond it a waiter may be silent
 
 
 def _nothing(_: Rig) -> None: ...
@@ -35,6 +36,12 @@ _NEWS: Mapping[str, tuple[Callable[[Rig], Any], Callable[[Rig, Any], object], Ne
     "enqueue sooner than the next": (
         lambda rig: rig.add(delay=LONG),
         lambda rig, _: rig.add(delay=_SOON),
+        News.SOONER,
+    ),
+    "enqueue within the horizon": (_nothing, lambda rig, _: rig.add(delay=_WITHIN), News.SOONER),
+    "retry within the horizon": (
+        lambda rig: rig.leased(),
+        lambda rig, lease: rig.backend.retry([Failure(lease=lease, delay=_WITHIN)]),
         News.SOONER,
     ),
     "retry for soon": (
