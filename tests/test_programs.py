@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from programs import Program, wait_until
+from worker.scripts import run_python
 
 STARTS_ONE = """
 import sys
@@ -47,4 +48,20 @@ def test_a_program_is_the_process_that_was_started(tmp_path):
     program = Program([sys.executable, "-c", "import os; print(os.getpid(), os.getsid(0))"], tmp_path)
     assert program.ended() == 0
     assert program.output.split() == [str(program.process.pid)] * 2
+    program.kill()
+
+
+SHOWS_SIGINT = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+
+
+def test_programs_obey_ctrl_c_although_the_suite_was_started_in_the_background(tmp_path):
+    """A shell without job control starts such a suite with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        program = Program([sys.executable, "-c", SHOWS_SIGINT], tmp_path)
+        script = run_python(SHOWS_SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert program.ended() == 0
+    assert program.output.strip() == script == "True"
     program.kill()

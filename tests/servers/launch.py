@@ -7,6 +7,7 @@ Arguments: the parent's pid, the death signal's number, "uid:gid" or "-", then t
 
 import ctypes
 import os
+import signal
 import sys
 
 PR_SET_PDEATHSIG = 1
@@ -14,6 +15,9 @@ PR_SET_PDEATHSIG = 1
 
 def main() -> None:
     parent, death_signal, identity, *command = sys.argv[1:]
+    # A suite that was started in the background, or by nohup, ignores these, and so would all that it starts.
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
     if identity != "-":
         uid, gid = map(int, identity.split(":"))
         os.setgroups([])
