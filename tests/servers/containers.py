@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import os
 import shlex
+import socket
 import time
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from servers import databases, resp
+from servers import databases, processes, resp
 from servers.ports import HOST, Port
 from servers.redis_server import Persistence, RedisCommands
 from servers.server import Server
 
 if TYPE_CHECKING:
+    from docker import DockerClient
     from docker.models.containers import Container  # type: ignore[import-untyped]  # docker has no types
     from testcontainers.core.container import DockerContainer
 
@@ -54,6 +56,7 @@ def why_not(image: str) -> str | None:
         return f"no Docker engine answers: {error}"
     try:
         engine.ping()
+        _sweep(engine)
         for needed in images:
             if not engine.images.list(name=needed):
                 engine.images.pull(needed)
@@ -64,15 +67,32 @@ def why_not(image: str) -> str | None:
     return None
 
 
+_MAKER = "scheduler.tests.maker"  # a label: which process of which host made the container
+
+
+def _maker(pid: int) -> str:
+    return f"{socket.gethostname()} {pid} {processes.started_at(pid)}"
+
+
+def _sweep(engine: DockerClient) -> None:
+    """Remove containers whose makers were killed: without the reaper nobody else does."""
+    for container in engine.containers.list(all=True, filters={"label": _MAKER}):
+        host, pid, _ = maker = container.labels[_MAKER].split()
+        if host == socket.gethostname() and " ".join(maker) != _maker(int(pid)):
+            container.remove(force=True, v=True)
+
+
 class ContainerServer(Server):
     """A `Server` in a container, at a fixed port of the engine's host."""
 
     start_timeout = 60.0  # seconds
+    stop_signal: ClassVar = "SIGTERM"  # sent by us: an image may name none, or another
 
     def __init__(self, container: DockerContainer, inner_port: int) -> None:
         self._port = Port()
         self.port = self._port.number
-        self._container = container.with_bind_ports(inner_port, self.port)
+        labels = {_MAKER: _maker(os.getpid())}
+        self._container = container.with_bind_ports(inner_port, self.port).with_kwargs(labels=labels)
         self._is_made = False
         self._runs = False
         self.host = HOST  # until it runs; then the engine's
@@ -112,7 +132,8 @@ class ContainerServer(Server):
         """Shut it down in order. Harmless when it is down."""
         if self.is_running:
             self.thaw()
-            self._inner.stop(timeout=30)
+            self._inner.kill(self.stop_signal)
+            self._inner.wait(timeout=30)
             self._runs = False
 
     def kill(self) -> None:
@@ -171,6 +192,8 @@ class RedisContainer(RedisCommands, ContainerServer):
 
 class PostgresContainer(ContainerServer):
     """A PostgreSQL in a container, with the options of `PostgresServer`."""
+
+    stop_signal = "SIGINT"  # "fast": SIGTERM waits until every client has gone
 
     def __init__(self, *, fsync: bool = False, config: Mapping[str, str] | None = None) -> None:
         from testcontainers.core.container import DockerContainer  # noqa: PLC0415 - slow

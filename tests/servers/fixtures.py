@@ -26,6 +26,7 @@ from typing import NoReturn, TypeVar
 
 import pytest
 
+from scheduler.urls import without_password
 from servers import binaries, databases, flavours
 from servers.flavours import Absent, AnyPostgres, AnyRedis, Candidate, Flavour, first, program
 from servers.pgbouncer import PgBouncer
@@ -45,6 +46,24 @@ _CANDIDATES: dict[str, Callable[[], Sequence[Candidate[AnyRedis]] | Sequence[Can
 def pytest_configure(config: pytest.Config) -> None:
     """Make the marker known."""
     config.addinivalue_line("markers", "every_flavour(further): on each server found, all but the first marked so")
+
+
+def pytest_report_header() -> list[str]:
+    """Which servers the tests will use, and how to choose others."""
+    chosen = os.environ.get(flavours.ROUTE)
+    how = f"{flavours.ROUTE}={chosen}" if chosen else f"choose by {flavours.ROUTE}={'|'.join(flavours.ROUTES)}"
+    found = {"Redis": _named(flavours.redis()), "PostgreSQL": _named(flavours.postgres())}
+    return [f"{kind}: {name} ({how})" for kind, name in found.items()]
+
+
+def _named(candidates: Sequence[Candidate[S]]) -> str:
+    for candidate in candidates:
+        if candidate.is_slow:  # looking may pull an image, which is left until a test needs it
+            return f"{candidate.name}, where the engine has it"
+        found = candidate.look()
+        if isinstance(found, Flavour):
+            return found.name if found.url is None else f"{found.name}: {without_password(found.url)}"
+    return "none found"
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
@@ -191,7 +210,7 @@ def new_sentinel_group(redis_flavour: Flavour[AnyRedis]) -> Iterator[Callable[..
 
 def _program(flavour: Flavour[AnyRedis]) -> Path:
     """The flavour's program, or the first other one: processes that find each other do not live in containers."""
-    found = flavour.programs or program(flavours.redis())
+    found = flavour.programs or program(flavours.redis_on_disk())
     if isinstance(found, Absent):
         _do_without(found.reason)
     return found

