@@ -23,7 +23,7 @@ from servers.redis_server import Persistence, RedisCommands
 from servers.server import Server
 
 if TYPE_CHECKING:
-    from docker import DockerClient
+    from docker import DockerClient  # type: ignore[import-untyped]  # docker has no types
     from docker.models.containers import Container  # type: ignore[import-untyped]  # docker has no types
     from testcontainers.core.container import DockerContainer
 
@@ -43,7 +43,7 @@ def why_not(image: str) -> str | None:
     if not has_engine():
         return "there is no Docker engine"
     try:
-        import docker  # type: ignore[import-untyped]  # noqa: PLC0415 - slow; docker has no types
+        import docker  # noqa: PLC0415 - slow
         from docker.errors import DockerException  # type: ignore[import-untyped]  # noqa: PLC0415
         from testcontainers.core.config import testcontainers_config as settings  # noqa: PLC0415
     except ImportError as error:
