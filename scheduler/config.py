@@ -15,6 +15,7 @@ from scheduler.retry import Delays, RetryPolicy
 
 _SHORTEST = 0.001  # seconds: an interval of zero would spin
 _DAY = 86_400.0
+_GLOB = frozenset("*?[]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,8 @@ class WorkerConfig:
     recoveries. shutdown_grace: bound of a stop. timeout_grace: between the cancel at a job's deadline and giving up on
     its thread. max_stuck: run() ends with `WorkerCrashed` when this many threads are stuck; None = never.
     unknown_type_delay, unknown_type_patience: how long a job of a type without handler waits each time, and in all.
-    retry_policy: used where neither the job nor its handler brings one.
+    retry_policy: used where neither the job nor its handler brings one. log_errors: what the log says of an error in a
+    handler: "message" = its class, message and, at a job's death, traceback; "kind" = its class alone.
     """
 
     worker_id: str = field(default_factory=_own_name)
@@ -75,10 +77,14 @@ class WorkerConfig:
     unknown_type_delay: float = 30.0
     unknown_type_patience: float = _DAY
     retry_policy: Delays = field(default_factory=RetryPolicy)
+    log_errors: Literal["message", "kind"] = "message"
 
     def __post_init__(self) -> None:
         check_name("worker_id", self.worker_id, ConfigError)
         object.__setattr__(self, "queues", check_queues(self.queues))
+        for queue in self.queues:
+            if not _GLOB.isdisjoint(queue):
+                raise ConfigError("queues", f"are served by their exact names: name each of them, not {queue!r}")
         check_count("concurrency", self.concurrency, at_least=1, at_most=10_000)
         check_count("batch_size", self.batch_size, at_least=1, at_most=MAX_BATCH)
         check_count("queue_buffer", self.queue_buffer, at_most=1_000)
@@ -102,6 +108,8 @@ class WorkerConfig:
             check_count("max_stuck", self.max_stuck, at_least=1)
         if not callable(getattr(self.retry_policy, "delay", None)):
             raise ConfigError("retry_policy", "must have a method delay(attempt) that answers seconds")
+        if self.log_errors not in ("message", "kind"):
+            raise ConfigError("log_errors", "must be 'message' or 'kind'")
 
     @property
     def held_limit(self) -> int:

@@ -46,10 +46,6 @@ class JobTimeout(JobError):
     """A handler ran past its timeout. Recorded as the failed attempt's error."""
 
 
-class LeaseLost(JobError):
-    """The lease of a job ran out, or another worker holds the job now."""
-
-
 class JobNotFound(JobError):
     """No job with this id is stored in this queue."""
 

@@ -50,8 +50,10 @@ class Handlers:
         """The handler of *job_type*, None where there is none."""
         return self._handlers.get(job_type)
 
-    def __len__(self) -> int:
-        return len(self._handlers)
+    @property
+    def types(self) -> list[str]:
+        """The job types that have a handler, sorted."""
+        return sorted(self._handlers)
 
 
 def _check_function(function: object) -> None:

@@ -8,6 +8,7 @@ import traceback
 
 from scheduler.errors import BackendError
 from scheduler.worker.inflight import InFlight
+from scheduler.worker.job_log import fields, named
 from scheduler.worker.outage import BackOff, may_pass
 from scheduler.worker.rows import Row
 from scheduler.worker.run import Run
@@ -81,7 +82,7 @@ class Heartbeat:
         if not self._inflight.give_up(row, self._runner.timed_out(row.lease, stack)):
             return False
         self._run.logger.error(
-            "The handler of job %s (%s) does not return; its thread is stuck:\n%s", job.id, job.type, stack
+            "The handler of job %s does not return; its thread is stuck:\n%s", named(job), stack, extra=fields(job)
         )
         return True
 

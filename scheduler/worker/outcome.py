@@ -7,6 +7,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
 
+from scheduler.errors import Discard, Retry
 from scheduler.jobs import ErrorDetail
 from scheduler.leases import Completion, Failure, Lease
 
@@ -44,15 +45,49 @@ def put_back(lease: Lease, delay: float, error: ErrorDetail | None = None) -> Ou
 
 def describe(error: BaseException) -> ErrorDetail:
     """*error* as it is stored. Works whatever the exception does when it is formatted."""
+    return ErrorDetail(kind=_kind(error), message=_tried(lambda: str(error)), traceback=_traceback(error))
+
+
+def describe_signal(signal: Retry | Discard) -> ErrorDetail:
+    """
+    A `Retry` or `Discard` as it is stored: its reason, and the traceback where it was raised because of another error.
+
+    The other error is also named in the message of a signal without a reason.
+    """
+    name = Retry.__name__ if isinstance(signal, Retry) else Discard.__name__
+    reason = _tried(lambda: str(signal))
+    cause = _cause(signal)
+    if cause is None:
+        return ErrorDetail(kind=name, message=reason)
+    return ErrorDetail(kind=name, message=reason or summary(describe(cause)), traceback=_traceback(signal))
+
+
+def summary(error: ErrorDetail) -> str:
+    """One line that says what went wrong: the class and its message."""
+    return f"{error.kind}: {error.message}" if error.message else error.kind
+
+
+def _cause(error: BaseException) -> BaseException | None:
+    # The signal's own attributes may be anything in a subclass: what cannot be read is no cause.
+    try:
+        cause = error.__cause__
+        if cause is None and not error.__suppress_context__:
+            cause = error.__context__
+    except BaseException:  # noqa: BLE001 - a property may raise anything
+        return None
+    return cause
+
+
+def _kind(error: BaseException) -> str:
     kind = type(error)
-    return ErrorDetail(
-        kind=_tried(
-            lambda: kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-        )
-        or "Exception",
-        message=_tried(lambda: str(error)) or "",
-        traceback=_tried(lambda: "".join(traceback.format_exception(error, limit=-50))) or "",
+    name = _tried(
+        lambda: kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     )
+    return name or "Exception"
+
+
+def _traceback(error: BaseException) -> str:
+    return _tried(lambda: "".join(traceback.format_exception(error, limit=-50)))
 
 
 def _tried(text: Callable[[], object]) -> str:

@@ -20,7 +20,8 @@ from scheduler.worker.context import JobContext, enter
 from scheduler.worker.forked import end_child
 from scheduler.worker.handlers import Handler, Handlers
 from scheduler.worker.interrupt import Interruptible
-from scheduler.worker.outcome import Outcome, Verdict, describe, put_back, released
+from scheduler.worker.job_log import JobLog
+from scheduler.worker.outcome import Outcome, Verdict, describe, describe_signal, put_back, released
 from scheduler.worker.unknown import unknown_type
 
 _FALLBACK = RetryPolicy()
@@ -49,6 +50,7 @@ class JobRunner:
         self._keep_results = keep_results
         self._metrics = metrics
         self._logger = logger
+        self._log = JobLog(logger, config.log_errors)
         self._process = os.getpid()
 
     def open(self, lease: Lease) -> JobContext:
@@ -72,9 +74,11 @@ class JobRunner:
             else:
                 outcome = self._raised(lease, handler, ctx, error)
         except BaseException as fault:  # noqa: BLE001 - a property of what was returned or raised may raise when looked at
-            outcome = self._failed(lease, handler, describe(error or fault))
+            error = fault if error is None else error
+            outcome = self._failed(lease, handler, describe(error), error)
         finally:
-            error = None  # its traceback leads back to this frame: a circle would keep alive whatever the handler held
+            # Its traceback leads back to this frame: a circle would keep alive whatever the handler held.
+            error = None
         self._metrics.finished(job, outcome.verdict, time.monotonic() - ctx.started)
         return outcome
 
@@ -83,7 +87,7 @@ class JobRunner:
         job = lease.job
         message = f"the handler ran past its timeout of {job.timeout:g} s and did not return"
         detail = ErrorDetail(kind=JobTimeout.__name__, message=message, traceback=stack)
-        return self._failed(lease, self._handlers.find(job.type), detail)
+        return self._failed(lease, self._handlers.find(job.type), detail, None)
 
     def _call(self, handler: Handler, ctx: JobContext) -> tuple[object, BaseException | None]:
         job = ctx.job
@@ -104,7 +108,7 @@ class JobRunner:
             if inspect.iscoroutine(result):
                 result.close()  # else it warns, from wherever it is collected, that it was never awaited
             message = f"the handler returned a {type(result).__name__}, which nobody runs"
-            return self._failed(lease, handler, ErrorDetail(kind=InvalidHandler.__name__, message=message))
+            return self._failed(lease, handler, ErrorDetail(kind=InvalidHandler.__name__, message=message), None)
         return Outcome(Verdict.COMPLETE, Completion(lease=lease, result=self._encoded(lease, result)))
 
     def _encoded(self, lease: Lease, result: object) -> bytes | None:
@@ -113,10 +117,11 @@ class JobRunner:
         try:
             encoded = self._serializer.dumps(result)
         except BaseException as error:  # noqa: BLE001 - the job has succeeded, whatever its result's code raises
-            self._logger.warning("The result of job %s is dropped: %s", lease.job.id, describe(error).message)
+            self._log.result_dropped(lease.job, describe(error))
             return None
         if len(encoded) > MAX_RESULT:
-            self._logger.warning("The result of job %s is dropped: it has %d bytes", lease.job.id, len(encoded))
+            message = f"it has {len(encoded)} bytes, and {MAX_RESULT} may be kept"
+            self._log.result_dropped(lease.job, ErrorDetail(kind="TooLarge", message=message))
             return None
         return encoded
 
@@ -127,32 +132,37 @@ class JobRunner:
         if isinstance(error, Snooze) and (delay := _asked(error)) is not None:
             return put_back(lease, delay)
         if isinstance(error, Discard):
-            self._logger.error("Job %s (%s) is dead: its handler discarded it", lease.job.id, lease.job.type)
-            detail = ErrorDetail(kind=Discard.__name__, message=describe(error).message)
+            detail = describe_signal(error)
+            self._log.dead(lease.job, detail, error)
             return Outcome(Verdict.BURY, Failure(lease=lease, error=detail))
         if isinstance(error, Retry):
-            detail = ErrorDetail(kind=Retry.__name__, message=describe(error).message)
-            return self._failed(lease, handler, detail, delay=_asked(error))
+            return self._failed(lease, handler, describe_signal(error), error, delay=_asked(error))
         # A Snooze without a number too: put back without a delay it would come again and again without an end.
-        return self._failed(lease, handler, describe(error))
+        return self._failed(lease, handler, describe(error), error)
 
     def _interrupted(self, lease: Lease, handler: Handler, reason: InterruptReason, error: JobInterrupted) -> Outcome:
         if reason != "timeout":
             return released(lease)  # a job whose lease is lost is not held any more, and this outcome is dropped
         message = f"the handler was interrupted at its timeout of {lease.job.timeout:g} s"
         detail = ErrorDetail(kind=JobTimeout.__name__, message=message, traceback=describe(error).traceback)
-        return self._failed(lease, handler, detail)
+        return self._failed(lease, handler, detail, error)
 
     def _failed(
-        self, lease: Lease, handler: Handler | None, error: ErrorDetail, *, delay: float | None = None
+        self,
+        lease: Lease,
+        handler: Handler | None,
+        error: ErrorDetail,
+        raised: BaseException | None,
+        *,
+        delay: float | None = None,
     ) -> Outcome:
         job = lease.job
         if job.attempts > job.max_retries:
-            self._logger.error("Job %s (%s) is dead: %s", job.id, job.type, error.kind)
+            self._log.dead(job, error, raised)
             return Outcome(Verdict.BURY, Failure(lease=lease, error=error))
         if delay is None:
             delay = sane_delay(self._policy(job, handler), job.attempts, _FALLBACK)
-        self._logger.warning("Job %s (%s) failed and is tried again: %s", job.id, job.type, error.kind)
+        self._log.failed(job, error, delay, raised)
         return Outcome(Verdict.RETRY, Failure(lease=lease, delay=delay, error=error))
 
     def _policy(self, job: Job, handler: Handler | None) -> Delays:

@@ -11,6 +11,7 @@ from scheduler.jobs import ErrorDetail
 from scheduler.leases import Failure, Lease
 from scheduler.limits import MAX_DELAY
 from scheduler.logs import GuardedLogger
+from scheduler.worker.job_log import fields, named
 from scheduler.worker.outcome import Outcome, Verdict, put_back
 
 UNKNOWN_TYPE_WAITING = "UnknownTypeWaiting"
@@ -27,7 +28,7 @@ def unknown_type(lease: Lease, config: WorkerConfig, logger: GuardedLogger) -> O
     # Jittered upwards: a worker takes such a job at most once per unknown_type_delay.
     wait = min(MAX_DELAY, config.unknown_type_delay * random.uniform(1.0, 1.2))
     if last is None or last.kind != UNKNOWN_TYPE_WAITING:
-        logger.warning("Job %s waits: no handler for its type %r here", job.id, job.type)
+        logger.warning("Job %s waits: no handler for its type here", named(job), extra=fields(job))
         message = f"no handler for the type {job.type!r}; the job waits for a worker that has one"
         return put_back(lease, wait, ErrorDetail(kind=UNKNOWN_TYPE_WAITING, message=message))
     # Both moments are the store's, so that a wrong clock on this host shortens no patience.
@@ -35,6 +36,6 @@ def unknown_type(lease: Lease, config: WorkerConfig, logger: GuardedLogger) -> O
     if waited.total_seconds() < config.unknown_type_patience:
         return put_back(lease, wait)
     message = f"no worker had a handler for the type {job.type!r} within {config.unknown_type_patience:g} s"
-    logger.error("Job %s is dead: %s", job.id, message)
+    logger.error("Job %s is dead: %s", named(job), message, extra=fields(job))
     detail = ErrorDetail(kind=UnknownJobType.__name__, message=message)
     return Outcome(Verdict.BURY, Failure(lease=lease, error=detail, counted=False))

@@ -13,7 +13,7 @@ from typing import Self, TypeVar
 
 from scheduler.backend import Backend
 from scheduler.config import WorkerConfig
-from scheduler.errors import ConfigError, SchedulerError
+from scheduler.errors import ConfigError, InvalidHandler, SchedulerError
 from scheduler.limits import MAX_DELAY, check_number
 from scheduler.logs import GuardedLogger
 from scheduler.metrics import Metrics, NopMetrics, guarded
@@ -24,6 +24,7 @@ from scheduler.worker.background import Background
 from scheduler.worker.handlers import Handler, HandlerFunction, Handlers
 from scheduler.worker.health import Health
 from scheduler.worker.session import LAST_JOIN, Report, Session
+from scheduler.worker.start_line import log_start
 
 Function = TypeVar("Function", bound=HandlerFunction)
 _MARGIN = 2 * LAST_JOIN  # seconds that stop() waits beyond its timeout for the run to report
@@ -85,6 +86,11 @@ class Worker:
         worker's. interrupt: when the job is cancelled, also raise `JobInterrupted` in its thread. Raises
         `DuplicateHandler`, or `InvalidHandler` for coroutine and generator functions.
         """
+        if not isinstance(job_type, str):
+            raise InvalidHandler(
+                'the decorator takes the job type: write @worker.handler("email.send"), '
+                f"not one of type {type(job_type).__name__} or a function alone"
+            )
 
         def register(function: Function) -> Function:
             self.handle(job_type, function, retry_policy=retry_policy, interrupt=interrupt)
@@ -141,8 +147,7 @@ class Worker:
                 logger=self._logger,
                 enter=self._enter,
             )
-        if not len(self._handlers):
-            self._logger.warning("This worker has no handlers: every job will wait for another one")
+        log_start(self._logger, self.config, self._handlers.types, self.backend)
         return session
 
     def _work(self, session: Session) -> Report:

@@ -68,6 +68,9 @@ class MemoryBackend(ReadMethods, TopologyMethods, Backend):
         numbers = {name: int(value) for name, value in options.items()}
         return cls(retention=retention, **numbers)  # type: ignore[arg-type]  # names and values were checked above
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
     @property
     def clock(self) -> Clock | None:
         """Decides what is due and what has expired; None = this machine's. May be replaced at any time."""

@@ -134,6 +134,8 @@ def test_a_grace_is_finite_and_not_negative(field: str, value: object) -> None:
         ("queues", ()),
         ("queues", ("",)),
         ("queues", (None,)),
+        *(("queues", ("mail", name)) for name in ("*", "mail*", "mail.?", "mail[12]")),
+        *(("log_errors", value) for value in ("messages", None, [])),
         *((name, value) for name in ("concurrency", "batch_size") for value in (0, *NO_NUMBERS, 2.0, 10_001)),
         *(("queue_buffer", value) for value in (*NO_NUMBERS, 0.5, 1_001)),
         *(("max_in_flight", value) for value in (0, 9, -1, True, 20.0, "20", math.inf)),

@@ -72,7 +72,6 @@ PARENTS = {
     "ConfigError": ["SchedulerError"],
     "JobError": ["SchedulerError"],
     "JobTimeout": ["JobError"],
-    "LeaseLost": ["JobError"],
     "InvalidJob": ["JobError"],
     "JobNotFound": ["JobError"],
     "DuplicateJob": ["JobError"],

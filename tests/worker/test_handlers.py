@@ -145,7 +145,7 @@ def test_a_type_has_one_handler() -> None:
     handlers = register(print)
     with pytest.raises(DuplicateHandler, match="'work'"):
         handlers.register("work", Handler(function=print))
-    assert len(handlers) == 1
+    assert handlers.types == ["work"]
 
 
 def test_an_unknown_type_has_none() -> None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextvars import ContextVar
 from datetime import timedelta
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
@@ -138,7 +139,7 @@ def test_a_result_that_cannot_be_kept_is_dropped_with_a_warning_and_the_job_succ
     outcome = run(lambda job, ctx: result)
     assert isinstance(outcome.order, Completion)
     assert (outcome.verdict, outcome.order.result) == (Verdict.COMPLETE, None)
-    assert "result of job 1 is dropped" in caplog.text
+    assert "result of job 1 (work) is dropped" in caplog.text
 
 
 def test_the_largest_result_is_kept() -> None:
@@ -474,3 +475,121 @@ def test_payloads_and_results_reach_no_log(caplog: pytest.LogCaptureFixture) -> 
     run(lambda job, ctx: _generator(), lease)
     assert caplog.records
     assert "secret" not in caplog.text
+
+
+# ---- what the log says of a failure
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> logging.LogRecord:
+    (record,) = (record for record in caplog.records if record.name == "tests.runner")
+    return record
+
+
+def test_the_log_says_why_a_job_failed_and_of_which_job_it_speaks(caplog: pytest.LogCaptureFixture) -> None:
+    run(raising(ValueError("no such customer")), a_lease(attempts=2))
+    record = logged(caplog)
+    assert "Job 1 (work) failed (attempt 2 of 4)" in record.getMessage()
+    assert record.getMessage().endswith("ValueError: no such customer")
+    assert {name: getattr(record, name) for name in ("job_id", "job_type", "queue", "attempt")} == {
+        "job_id": "1",
+        "job_type": "work",
+        "queue": "default",
+        "attempt": 2,
+    }
+    assert record.exc_info is None
+
+
+@pytest.mark.parametrize(("reason", "message"), [("500", "500"), ("", "ConnectionError: the gateway is down")])
+def test_the_reason_of_a_retry_and_its_cause_are_logged_and_recorded(
+    reason: str, message: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def handler(job: Job, ctx: JobContext) -> None:
+        try:
+            raise ConnectionError("the gateway is down")
+        except ConnectionError as error:
+            raise Retry(reason) from error
+
+    error = failure(run(handler)).error
+    assert error is not None
+    assert (error.kind, error.message) == ("Retry", message)
+    assert "ConnectionError: the gateway is down" in error.traceback
+    assert logged(caplog).getMessage().endswith(f"Retry: {message}")
+
+
+@pytest.mark.parametrize("denied", [False, True])
+def test_what_was_being_handled_is_a_cause_too_unless_it_is_denied(*, denied: bool) -> None:
+    def handler(job: Job, ctx: JobContext) -> None:
+        try:
+            raise ConnectionError("the gateway is down")
+        except ConnectionError:
+            if denied:
+                raise Discard("gone") from None
+            raise Discard("gone")  # noqa: B904 - what the test is about
+
+    error = failure(run(handler)).error
+    assert error is not None
+    assert ("ConnectionError" in error.traceback) is not denied
+    assert error.message == "gone"
+
+
+@pytest.mark.parametrize("signal", [Retry("later"), Discard("never")])
+def test_a_signal_without_a_cause_records_no_traceback(signal: Exception) -> None:
+    error = failure(run(raising(signal))).error
+    assert error is not None
+    assert error.traceback == ""
+
+
+@pytest.mark.parametrize("error", [ValueError("no such customer"), Discard("no such customer")])
+def test_a_dead_job_is_logged_with_its_traceback(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    run(raising(error), a_lease(max_retries=0))
+    record = logged(caplog)
+    assert record.levelno == logging.ERROR
+    assert record.getMessage().endswith("no such customer")
+    assert record.exc_info
+    assert record.exc_info[1] is error
+
+
+def test_each_failure_has_its_traceback_where_debugging_is_asked_for(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "tests.runner")
+    run(raising(ValueError("x")))
+    assert logged(caplog).exc_info
+
+
+def test_messages_and_tracebacks_can_be_kept_out_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    class Failing(JsonSerializer):
+        def dumps(self, value: object) -> bytes:
+            raise TypeError("a secret")
+
+    caplog.set_level(logging.DEBUG, "tests.runner")
+    for error in (ValueError("a secret"), Retry("a secret"), Discard("a secret")):
+        for retries in (0, 3):
+            run(raising(error), a_lease(max_retries=retries), log_errors="kind")
+    run(lambda job, ctx: object(), serializer=Failing(), log_errors="kind")
+    assert len(caplog.records) == 7
+    assert "secret" not in caplog.text
+    assert all(record.exc_info is None for record in caplog.records)
+    assert "ValueError" in caplog.text
+
+
+def test_a_message_stays_one_line_of_bounded_length(caplog: pytest.LogCaptureFixture) -> None:
+    text = "first\nsecond\u2028third\u202efourth\x1b[31m" + "x" * 100_000
+    run(raising(ValueError(text)), a_lease(id="a\u202eb"))
+    message = logged(caplog).getMessage()
+    assert message.isprintable()
+    assert "first\\nsecond\\u2028third\\u202efourth\\x1b[31m" in message
+    assert "Job a\\u202eb (work)" in message
+    assert len(message) < 1_200
+
+
+@pytest.mark.parametrize("make", HOSTILE, ids=map(name_of, HOSTILE))
+def test_no_exception_costs_the_line_that_tells_of_it(make: Callable[[], BaseException], tmp_path: Path) -> None:
+    """Handlers of logging drop a line whose traceback they cannot format or encode."""
+    logger = logging.getLogger("tests.runner")
+    handler = logging.FileHandler(tmp_path / "log", encoding="utf-8")
+    logger.addHandler(handler)
+    try:
+        run(raising(make()), a_lease(max_retries=0))
+    finally:
+        logger.removeHandler(handler)
+        handler.close()
+    assert "Job 1 (work) is dead" in (tmp_path / "log").read_text()

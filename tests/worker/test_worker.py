@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+import scheduler
 from scheduler.backend import Wakeups
 from scheduler.config import WorkerConfig
 from scheduler.errors import ConfigError, Discard, DuplicateHandler, InvalidHandler, Retry, SchedulerError, Snooze
@@ -77,6 +78,29 @@ def test_with_config_names_the_field_at_fault(field: str, changes: dict[str, obj
     with pytest.raises(ConfigError) as raised:
         Worker(MemoryBackend()).with_config(**changes)
     assert raised.value.field == field
+
+
+@pytest.mark.parametrize("given", [lambda job, ctx: None, None, 7, b"work"])
+def test_the_decorator_without_a_job_type_is_refused_at_once(given: object) -> None:
+    """Else it would register nothing, and the jobs would wait for a day and die."""
+    with pytest.raises(InvalidHandler, match=r'@worker\.handler\("email\.send"\)') as raised:
+        Worker(MemoryBackend()).handler(given)  # type: ignore[arg-type]  # what the test is about
+    assert isinstance(raised.value, TypeError)
+
+
+def test_a_worker_says_at_its_start_what_it_serves(stand: Stand, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "scheduler.worker")
+    worker = stand.worker(worker_id="w1", concurrency=3)
+    for name in ["b", "a\u202e", *(f"type.{number}" for number in range(30))]:
+        worker.handle(name, lambda job, ctx: None)
+    with worker:
+        pass
+    (message,) = (text for text in caplog.messages if text.startswith("Worker w1 started"))
+    assert f"queues {stand.queue}; 3 threads; job types a\\u202e, b, type.0, " in message
+    assert "and 12 more" in message
+    assert repr(worker.backend) in message
+    assert message.endswith(f"version {scheduler.__version__}")
+    assert "\n" not in message
 
 
 def test_a_worker_without_handlers_says_so(stand: Stand, caplog: pytest.LogCaptureFixture) -> None:
