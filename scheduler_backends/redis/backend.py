@@ -18,6 +18,7 @@ from scheduler.states import JobState
 from scheduler.topology import QueueTopology
 from scheduler.urls import RETENTION_OPTIONS, Option, Parser, retention_from, split_options, without_password
 from scheduler_backends.redis.arguments import is_id, state_of, texts
+from scheduler_backends.redis.aside import Aside
 from scheduler_backends.redis.calls import Calls
 from scheduler_backends.redis.clients import router_for_client
 from scheduler_backends.redis.config import RedisConfig
@@ -82,7 +83,7 @@ class RedisBackend(Backend):
         self._layouts = Layouts(self._calls, keys, self.config)
         self._producing = Producing(self._calls, self._layouts, keys)
         self._settling = Settling(self._calls, keys, self.retention)
-        self._leasing = Leasing(self._calls, self._layouts, self._settling)
+        self._leasing = Leasing(self._calls, self._layouts, self._settling, Aside(self._calls, keys, self.retention))
         self._moving = Moving(self._calls, self._layouts, keys, self.retention, self._leasing.expect)
         self._operating = Operating(self._calls, self._layouts, keys, self.retention)
         self._reading = Reading(self._calls, self._layouts, keys)

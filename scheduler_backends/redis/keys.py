@@ -25,7 +25,6 @@ SUFFIXES = {
     "succeeded": b"f",
     "cancelled": b"c",
     "results": b"o",  # hash: id -> result
-    "aside": b"q",  # hash: id -> why it was set aside, NUL, record
 }
 """What a script calls a key of its partition -> how the key ends."""
 

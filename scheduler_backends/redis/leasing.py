@@ -9,12 +9,13 @@ from typing import cast
 
 from scheduler.errors import BackendError, BackendUnavailable
 from scheduler.leases import Lease
+from scheduler_backends.redis.aside import Aside
 from scheduler_backends.redis.calls import Call, Calls
 from scheduler_backends.redis.codec import leases_of
 from scheduler_backends.redis.errors import is_news, log
 from scheduler_backends.redis.keys import Partition
 from scheduler_backends.redis.layouts import Layouts
-from scheduler_backends.redis.scripts import LEASE, SET_ASIDE
+from scheduler_backends.redis.scripts import LEASE
 from scheduler_backends.redis.settling import Settling
 from scheduler_backends.redis.tokens import is_first_use
 
@@ -30,10 +31,11 @@ _Answer = tuple[int, bytes, int, list[bytes], list[bytes], list[bytes], list[byt
 class Leasing:
     """Leases jobs. Any thread."""
 
-    def __init__(self, calls: Calls, layouts: Layouts, settling: Settling) -> None:
+    def __init__(self, calls: Calls, layouts: Layouts, settling: Settling, aside: Aside) -> None:
         self._calls = calls
         self._layouts = layouts
         self._settling = settling
+        self._aside = aside
         # Hints and nothing else: the partitions that had more when last looked at, or of which a message said so. A
         # set's own operations are atomic.
         self._hinted: set[Partition] = set()
@@ -46,7 +48,9 @@ class Leasing:
     def lease(self, queues: Sequence[str], token: str, worker_id: str, duration: float, limit: int) -> list[Lease]:
         """As `Backend.lease`, its arguments checked."""
         looks = not is_first_use(token)
-        call = _LeaseCall(self._calls, self._hinted, next(self._turns), token, worker_id, duration, limit, looks=looks)
+        call = _LeaseCall(
+            self._calls, self._aside, self._hinted, next(self._turns), token, worker_id, duration, limit, looks=looks
+        )
         call.take(self._layouts.sweep(queues, call.first_round))
         rounds = 0
         # An empty answer must mean that nothing is there: asked on until that is certain. It ends, since a partition is
@@ -68,6 +72,7 @@ class _LeaseCall:
     def __init__(  # noqa: PLR0917 - one caller, just above
         self,
         calls: Calls,
+        aside: Aside,
         hinted: set[Partition],
         turn: int,
         token: str,
@@ -78,6 +83,7 @@ class _LeaseCall:
         looks: bool,
     ) -> None:
         self._calls = calls
+        self._aside = aside
         self._hinted = hinted
         self._turn = turn
         self._token = token
@@ -171,18 +177,23 @@ class _LeaseCall:
     def _take_jobs(self, partition: Partition, answer: _Answer) -> None:
         more, expires, before, ids, records, histories, lost = answer
         self._note_more(partition, more=more)
-        for raw, reason in zip(lost[::2], lost[1::2], strict=True):
-            log.warning("%r: set aside %r, which %s", partition, raw, reason.decode())
-        self._given[partition] = self._given.get(partition, 0) + len(ids)
+        if lost:
+            log.warning(
+                "%r: %d entries name no job that is ready, %r the first; dropped", partition, len(lost), lost[0]
+            )
+        given = len(ids)
         if ids:
             leases, damaged = leases_of(
                 partition, ids, records, histories, self._worker_id, self._token, int(float(expires)) * 1000
             )
             if damaged:
-                self._set_aside(partition, damaged)
-                before = min(before, len(leases))
+                unreadable = {raw for raw, _, _ in damaged}
+                before -= len(unreadable.intersection(ids[:before]))
+                given = len(leases)  # the others are asked for again
+                self._error = self._aside.set(partition, self._group, damaged) or self._error
             self._held += leases[:before]
             self._new += leases[before:]
+        self._given[partition] = self._given.get(partition, 0) + given
 
     def _note_more(self, partition: Partition, *, more: int) -> None:
         if more:
@@ -219,16 +230,6 @@ class _LeaseCall:
         again = int(partition in self._given)
         args = (self._calls.now(), share, self._milliseconds, self._group, self._worker_id.encode(), again)
         return Call(LEASE, partition, args)
-
-    def _set_aside(self, partition: Partition, damaged: Sequence[tuple[bytes, str]]) -> None:
-        words = [word for raw, reason in damaged for word in (raw, reason.encode())]
-        try:
-            self._calls.one(SET_ASIDE, partition, self._group, *words)
-        except BackendError as error:  # then they are met again when this lease has run out
-            self._error = error
-            return
-        for raw, reason in damaged:
-            log.warning("%r: set aside %r: %s", partition, raw, reason)
 
 
 def _glance(partition: Partition) -> Call:

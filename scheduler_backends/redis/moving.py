@@ -83,8 +83,8 @@ class Moving:
             counts[0] += ready
             counts[1] += dead
             waits[partition] = next_us
-            for raw, reason in zip(lost[::2], lost[1::2], strict=True):
-                log.warning("%r: set aside %r, which %s", partition, raw, reason.decode())
+            if lost:
+                log.warning("%r: %d leased jobs have no record any more, %r the first", partition, len(lost), lost[0])
             return Moved(ready + dead, next_us == 0)
 
         self._spread(

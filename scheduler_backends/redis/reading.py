@@ -11,8 +11,7 @@ from scheduler.jobs import Job
 from scheduler.queues import Page, QueueStats
 from scheduler.states import JobState
 from scheduler_backends.redis.calls import Call, Calls
-from scheduler_backends.redis.codec import Damaged, job_of
-from scheduler_backends.redis.errors import log
+from scheduler_backends.redis.codec import job_of
 from scheduler_backends.redis.keys import Keys, Partition
 from scheduler_backends.redis.layouts import Layout, Layouts
 from scheduler_backends.redis.routing import Command
@@ -75,11 +74,10 @@ class Reading:
                 if view:
                     self._read(partition, raw, view, found)
 
-    def _read(self, partition: Partition, raw: bytes, view: Sequence[bytes], found: dict[str, Job]) -> None:
-        try:
-            found.setdefault(raw.decode(), job_of(partition, raw, view))
-        except Damaged as error:  # not set aside by a read: the lease that meets it does
-            log.warning("%r: cannot read %r: %s", partition, raw, error)
+    @staticmethod
+    def _read(partition: Partition, raw: bytes, view: Sequence[bytes], found: dict[str, Job]) -> None:
+        job = job_of(partition, raw, view)
+        found.setdefault(job.id, job)
 
     def page(self, queue: str, state: JobState, cursor: str | None, limit: int) -> Page:
         """As `Backend.list`: partition by partition, the oldest version first."""

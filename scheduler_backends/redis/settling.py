@@ -99,7 +99,9 @@ class Settling:
             calls.append(Call(script, partition, tuple(args)))
             sent.append(order)
         for order, answer in zip(sent, self._calls.all(calls) if calls else (), strict=True):
-            refused += (order[place] for place in cast("list[int]", answer))
+            places = cast("list[int]", answer)
+            refused += (order[place if place >= 0 else -1 - place] for place in places)
+            _tell_of_gone([_raw_id(order[-1 - place]) for place in places if place < 0])
         return refused
 
     def _each(
@@ -127,8 +129,7 @@ class Settling:
         for some, answer in zip(sent, self._calls.all(calls) if calls else (), strict=True):
             places, lost = cast("tuple[list[int], list[bytes]]", answer)
             refused += (some[place] for place in places)
-            for raw, reason in zip(lost[::2], lost[1::2], strict=True):
-                log.warning("set aside %r, which %s", raw, reason.decode())
+            _tell_of_gone(lost)
         return refused
 
     def _grouped(
@@ -150,6 +151,11 @@ class Settling:
             partition = self._keys.partition(queue, version, number)
             grouped.setdefault(partition, []).append((group_of(token), held))
         return grouped
+
+
+def _tell_of_gone(ids: Sequence[bytes]) -> None:
+    if ids:
+        log.warning("%d leased jobs have no record any more, %r the first: somebody has removed it", len(ids), ids[0])
 
 
 def _raw_id(lease: Lease) -> bytes:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.jobs import NewJob, Priority
+from scheduler.jobs import UNREADABLE, NewJob, Priority
 from scheduler.retry import RetryPolicy
 from scheduler.states import JobState
-from scheduler_backends.redis import codec
-from scheduler_backends.redis.codec import Damaged
+from scheduler_backends.redis import codec, records
 from scheduler_backends.redis.keys import Keys
 
 PARTITION = Keys("test").partition("queue", 3, 5)
@@ -44,7 +42,7 @@ def test_what_is_written_is_read_back(  # noqa: PLR0917 - as drawn
 
 @given(st.datetimes(timezones=st.just(UTC)))
 def test_every_moment_is_kept_to_the_microsecond(moment):
-    assert codec.moment(codec.micros(moment)) == moment
+    assert records.moment(records.micros(moment)) == moment
 
 
 def test_the_last_moment_of_all_can_be_due():
@@ -54,21 +52,46 @@ def test_the_last_moment_of_all_can_be_due():
 
 def test_a_job_due_within_the_present_millisecond_is_ready():
     now = datetime(2026, 1, 1, microsecond=999, tzinfo=UTC)
-    assert codec.stored(NewJob(type="t"), PARTITION, codec.micros(now)).job.state is JobState.READY
-    late = codec.stored(NewJob(type="t", run_at=now + timedelta(microseconds=1)), PARTITION, codec.micros(now)).job
+    assert codec.stored(NewJob(type="t"), PARTITION, records.micros(now)).job.state is JobState.READY
+    late = codec.stored(NewJob(type="t", run_at=now + timedelta(microseconds=1)), PARTITION, records.micros(now)).job
     assert late.state is JobState.SCHEDULED
 
 
-@given(st.binary(max_size=100) | st.integers(0, 80))
-def test_a_damaged_record_is_told_and_raises_nothing_else(damage):
-    whole = bytes(16) + codec.body_of(NewJob(type="kind", payload=b"x" * 20, metadata={"a": "b"}))
-    record = damage if isinstance(damage, bytes) else whole[:damage]
-    with suppress(Damaged):
-        codec.job_of(PARTITION, b"x", [b"ready", record, b"", b"", b"", b""])
+WHOLE = bytes(16) + codec.body_of(
+    NewJob(type="kind", payload=b"x" * 20, metadata={"a": "b"}, idempotency_key="k", retry_policy=RetryPolicy())
+)
+damaged_records = (
+    st.binary(max_size=100)
+    | st.integers(0, len(WHOLE)).map(lambda size: WHOLE[:size])
+    | st.tuples(st.integers(0, len(WHOLE) - 1), st.binary(min_size=1, max_size=8)).map(
+        lambda change: WHOLE[: change[0]] + change[1] + WHOLE[change[0] + len(change[1]) :]
+    )
+)
 
 
-@given(st.binary(min_size=1, max_size=60))
-def test_a_damaged_history_is_told_and_raises_nothing_else(past):
-    whole = bytes(16) + codec.body_of(NewJob(type="kind"))
-    with suppress(Damaged):
-        codec.job_of(PARTITION, b"x", [b"ready", whole, past, b"", b"", b""])
+@given(record=damaged_records, past=st.binary(max_size=60), state=st.sampled_from(JobState))
+def test_a_job_either_can_be_read_or_says_what_cannot(record, past, state):
+    """Whatever the bytes are, reading raises nothing, and a lease call leases it exactly if nothing is unreadable."""
+    job = codec.job_of(PARTITION, b"x", [state.encode(), record, past, b"0", b"", b""])
+    assert (job.id, job.state) == ("x", state)
+    leases, damaged = codec.leases_of(PARTITION, [b"x"], [record], [b"x", past], "w", "0" * 32, 0)
+    assert len(leases) == (not job.unreadable)
+    assert damaged == ([(b"x", record, past)] if job.unreadable else [])
+    if job.unreadable:
+        assert job.last_error.kind == UNREADABLE
+        assert all(field in job.last_error.message for field in job.unreadable)
+
+
+@given(st.binary(max_size=5), st.sampled_from(JobState))
+def test_a_score_may_be_any(score, state):
+    """An index holds what anybody has put there."""
+    for told in (b"inf", b"-inf", b"nan", b"-nan", b"1e300", b"-1e300", b"253402300799999.5", score):
+        job = codec.job_of(PARTITION, b"x", [state.encode(), WHOLE, b"", told, b"\xff", b""])
+        assert not job.unreadable
+
+
+def test_an_id_that_is_no_text_is_shown_as_what_it_is():
+    job = codec.job_of(PARTITION, b"a\xff", [b"ready", WHOLE, b"", b"", b"", b""])
+    assert job.id == "a\\xff"
+    assert job.unreadable == ("id",)
+    assert job.payload == b"x" * 20

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from redis_damages import OF_JOBS, SOME_OF_JOBS
 from scheduler.testing.contract import BackendContract
 from scheduler.testing.contract.rooms import SequencesContract
 from scheduler.testing.contract.stand import Stand
@@ -23,6 +24,7 @@ class TestOnePartition(BackendContract):
     """By RESP2."""
 
     examples = 25  # every step is some round trips; more are drawn below
+    damages = OF_JOBS
 
     @pytest.fixture
     def open_backend(self, redis_url, redis_prefix) -> OpenBackend:
@@ -34,6 +36,7 @@ class TestEightPartitions(BackendContract):
     """By RESP3."""
 
     examples = 25
+    damages = SOME_OF_JOBS
 
     @pytest.fixture
     def open_backend(self, redis_url, redis_prefix) -> OpenBackend:

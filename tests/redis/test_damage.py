@@ -1,18 +1,23 @@
-"""Records and index entries damaged by hand: set aside with a reason, once, and the queue goes on."""
+"""Records, histories, indexes and topologies damaged by hand: they harm nobody else, and nothing is lost silently."""
 
 from __future__ import annotations
 
 import logging
+from struct import Struct
 
 import pytest
 
 from scheduler.errors import BackendError
 from scheduler.identity import new_token
-from scheduler.jobs import NewJob
+from scheduler.jobs import UNREADABLE, ErrorDetail, NewJob
 from scheduler.leases import Completion, Failure, Lease
+from scheduler.queues import Retention
 from scheduler.states import JobState
+from scheduler.testing import ManualClock
 from scheduler_backends.redis import RedisBackend
 from scheduler_backends.redis.keys import Keys
+
+HISTORY = Struct("<IIB").pack(2, 1, 1) + Struct("<IqI").pack(15, 1, 1) + b"E\0\0"  # of two attempts and an error
 
 
 @pytest.fixture
@@ -37,43 +42,110 @@ def ids(leases) -> list[str]:
     return [one.job.id for one in leases]
 
 
-@pytest.mark.parametrize("damage", [b"", b"\x00", b"garbage" * 30, b"\x01" * 17, bytes(16) + b"\x02" + bytes(80)])
-def test_a_ready_record_that_cannot_be_read_is_set_aside_once(backend, raw, key, caplog, damage):
+@pytest.mark.parametrize("damage", [b"", b"\x00", b"garbage" * 30, b"\x01" * 17, bytes(16) + b"\x20" + bytes(80)])
+def test_a_record_that_cannot_be_read_makes_a_dead_job_and_stays_as_it_is(backend, raw, key, caplog, damage):
     add(backend, "before", "bad", "after")
     raw.hset(key("jobs"), "bad", damage)
+    raw.hset(key("history"), "bad", HISTORY)
     assert ids(lease(backend)) == ["before", "after"]
     assert lease(backend) == []
-    reason, _, kept = raw.hget(key("aside"), "bad").partition(b"\0")
-    assert b"record" in reason
-    assert kept == damage
-    assert not backend.get("default", ["bad"])
+    assert (raw.hget(key("jobs"), "bad"), raw.hget(key("history"), "bad")) == (damage, HISTORY)
+    job = backend.get("default", ["bad"])["bad"]
+    assert (job.state, job.attempts, [error.kind for error in job.errors]) == (JobState.DEAD, 2, ["E", UNREADABLE])
     (told,) = warnings(caplog)
-    assert "bad" in told
-    assert backend.stats(["default"])[0].counts[JobState.LEASED] == 2
+    assert "'bad'" in told
+    assert told.endswith(job.last_error.message)
+    assert backend.list("default", JobState.DEAD).jobs == (job,)
+    counts = backend.stats(["default"])[0].counts
+    assert (counts[JobState.LEASED], counts[JobState.DEAD]) == (2, 1)
+
+
+def test_a_job_that_could_not_be_read_runs_when_it_can_be_read_again(backend, raw, key):
+    """A release that knows its record needs no more than a requeue."""
+    add(backend, "one")
+    record = raw.hget(key("jobs"), "one")
+    raw.hset(key("jobs"), "one", b"?")
+    assert not lease(backend)
+    raw.hset(key("jobs"), "one", record)
+    assert backend.requeue("default", ["one"])[0].moved
+    assert ids(lease(backend)) == ["one"]
+
+
+def test_a_job_of_a_later_format_waits_for_a_release_that_knows_it(new_backend, redis_url, raw, caplog):
+    clock = ManualClock()
+    backend = new_backend(redis_url, partitions=1, clock=clock)
+    place = Keys(backend.config.prefix).partition("default", 1, 0).key("jobs")
+    add(backend, *(f"new{number}" for number in range(3)), "good", max_retries=0)
+    records = {f"new{number}": raw.hget(place, f"new{number}") for number in range(3)}
+    later = {one: record[:16] + b"\x02" + record[17:] for one, record in records.items()}
+    raw.hset(place, mapping=later)
+    assert ids(lease(backend)) == ["good"]
+    for _ in range(5):
+        clock.advance(120.0)
+        backend.promote_due(["default"], 100)
+        assert not lease(backend)
+    jobs = backend.get("default", later)
+    assert {(job.state, job.attempts, job.crashes) for job in jobs.values()} == {(JobState.RETRY_WAIT, 0, 0)}
+    assert {one: raw.hget(place, one) for one in later} == later
+    (told,) = warnings(caplog)  # in a minute of real time
+    assert "format 2" in told
+    raw.hset(place, mapping=records)  # what a newer release reads
+    clock.advance(120.0)
+    backend.promote_due(["default"], 100)
+    assert sorted(ids(lease(backend))) == sorted(records)
+
+
+def test_recovery_leaves_a_job_of_a_later_format_its_attempts(new_backend, redis_url, raw):
+    """A worker of a newer release held it and died."""
+    clock = ManualClock()
+    backend = new_backend(redis_url, partitions=1, clock=clock)
+    place = Keys(backend.config.prefix).partition("default", 1, 0).key
+    add(backend, "new", max_retries=0)
+    record = raw.hget(place("jobs"), "new")
+    for _ in range(3):
+        raw.hset(place("jobs"), "new", record)
+        assert ids(lease(backend)) == ["new"]
+        raw.hset(place("jobs"), "new", record[:16] + b"\x02" + record[17:])
+        clock.advance(120.0)
+        assert backend.recover_expired(["default"], 100).dead == 0
+    assert not raw.exists(place("history"))
 
 
 def test_nothing_but_damaged_jobs_is_no_empty_queue(backend, raw, key):
     """An empty answer means that nothing was leasable: the good job behind the bad ones is found by the same call."""
-    add(backend, *(f"bad{number}" for number in range(5)), "good")
-    for number in range(5):
-        raw.hset(key("jobs"), f"bad{number}", b"x")
-    assert ids(lease(backend, limit=1)) == ["good"]
-    assert raw.hlen(key("aside")) == 5
+    bad = [f"bad{number}" for number in range(1_100)]
+    add(backend, *bad, "good")
+    raw.hset(key("jobs"), mapping=dict.fromkeys(bad, b"x"))
+    assert ids(lease(backend, limit=1_000)) == ["good"]
+    assert backend.stats(["default"])[0].counts[JobState.DEAD] == 1_100
 
 
-def test_a_ready_entry_without_a_record_is_set_aside(backend, raw, key, caplog):
+def test_a_ready_entry_without_a_record_is_dropped(backend, raw, key, caplog):
     add(backend, "gone", "good")
     raw.hdel(key("jobs"), "gone")
     assert ids(lease(backend)) == ["good"]
-    assert b"without a record" in raw.hget(key("aside"), "gone")
-    assert len(warnings(caplog)) == 1
+    (told,) = warnings(caplog)
+    assert "'gone'" in told
+    assert sum(backend.stats(["default"])[0].counts.values()) == 1
 
 
-def test_an_entry_that_is_no_entry_is_set_aside(backend, raw, key):
+def test_an_entry_that_is_no_entry_is_dropped(backend, raw, key):
     add(backend, "good")
     raw.lpush(key("ready2"), b"", b"short", b"\xff\xfe\xfd not text \x00")
+    assert [job.id for job in backend.list("default", JobState.READY).jobs] == ["good"]
     assert ids(lease(backend)) == ["good"]
     assert lease(backend) == []
+
+
+def test_a_job_whose_id_is_no_text_is_dead_and_can_be_purged(backend, raw, key):
+    add(backend, "good")
+    raw.hset(key("jobs"), b"\xff", raw.hget(key("jobs"), "good"))
+    raw.rpush(key("ready2"), b"123456\xff")
+    assert ids(lease(backend)) == ["good"]
+    (job,) = backend.list("default", JobState.DEAD).jobs
+    assert (job.id, job.unreadable) == ("\\xff", ("id",))
+    assert backend.purge("default", JobState.DEAD, 10) == 1
+    assert not backend.list("default", JobState.DEAD).jobs
 
 
 def test_a_job_listed_twice_is_leased_once(backend, raw, key):
@@ -102,7 +174,6 @@ def test_a_scheduled_entry_without_a_record_holds_up_nobody(backend, raw, key):
     while backend.promote_due(["default"], 100).next_due is not None:
         pass
     assert ids(lease(backend)) == ["good"]
-    assert raw.hexists(key("aside"), "ghost")
 
 
 def test_a_lost_bound_of_the_next_due_time_is_found_again(backend, raw, key):
@@ -114,29 +185,32 @@ def test_a_lost_bound_of_the_next_due_time_is_found_again(backend, raw, key):
 
 
 @pytest.mark.parametrize("settle", ["complete", "retry", "bury", "release"])
-def test_a_leased_job_whose_record_is_gone_is_settled_and_set_aside(backend, raw, key, settle):
-    add(backend, "bad", "good")
+def test_a_leased_job_whose_record_is_gone_is_refused_and_leased_no_more(new_backend, redis_url, raw, settle, caplog):
+    """There is nothing of which an outcome could be kept."""
+    backend = new_backend(redis_url, partitions=1, retention=Retention(succeeded=60.0))
+    add(backend, "bad", "good", "well")
     held = lease(backend)
-    raw.hdel(key("jobs"), "bad")
-    if settle == "complete":
-        assert backend.complete([Completion(lease=one) for one in held]) == []
-    elif settle == "release":
-        assert backend.release(held) == []
-    else:
-        assert getattr(backend, settle)([Failure(lease=one) for one in held]) == []
-    assert raw.hexists(key("aside"), "bad") == (settle != "complete")  # a finished job needs no record any more
-    assert backend.stats(["default"])[0].counts[JobState.LEASED] == 0
+    raw.hdel(Keys(backend.config.prefix).partition("default", 1, 0).key("jobs"), "bad")
+    settled = (
+        held if settle == "release" else [(Completion if settle == "complete" else Failure)(lease=one) for one in held]
+    )
+    assert ids(getattr(backend, settle)(settled)) == ["bad"]
+    counts = backend.stats(["default"])[0].counts
+    assert counts[JobState.LEASED] == 0
+    assert sum(counts.values()) == 2
+    (told,) = warnings(caplog)
+    assert "'bad'" in told
 
 
-def test_recovery_sets_aside_what_has_no_record_and_recovers_the_rest(backend, raw, key):
+def test_recovery_lets_go_of_what_has_no_record_and_recovers_the_rest(backend, raw, key):
     add(backend, "bad", "good")
     lease(backend, duration=0.001)
     raw.hdel(key("jobs"), "bad")
     recovered = 0
     while not recovered:
         recovered = backend.recover_expired(["default"], 100).ready
-    assert raw.hexists(key("aside"), "bad")
     assert ids(lease(backend)) == ["good"]
+    assert sum(backend.stats(["default"])[0].counts.values()) == 1
 
 
 def test_recovery_finds_the_jobs_of_a_group_whose_list_is_gone(backend, raw, key):
@@ -187,18 +261,86 @@ def test_an_undamaged_queue_is_left_as_it_is_when_trimmed(backend, caplog):
     assert not warnings(caplog)
 
 
-def test_a_history_that_cannot_be_read_sets_its_job_aside(backend, raw, key):
-    add(backend, "bad", "good")
-    raw.hset(key("history"), "bad", b"\xff" * 20)
-    assert ids(lease(backend)) == ["good"]
-    assert raw.hexists(key("aside"), "bad")
+@pytest.mark.parametrize("settle", ["retry", "bury", "recover"])
+@pytest.mark.parametrize(
+    "past", [b"zz", b"\xff" * 20, HISTORY[:-1], HISTORY + b"x", HISTORY[:8] + b"\x02" + HISTORY[9:]]
+)
+def test_a_history_damaged_meanwhile_is_left_to_the_next_lease(new_backend, redis_url, raw, settle, past):
+    """No script fails of it or writes over it, and the job's attempts end."""
+    clock = ManualClock()
+    backend = new_backend(redis_url, partitions=1, clock=clock)
+    place = Keys(backend.config.prefix).partition("default", 1, 0).key("history")
+    add(backend, "bad", "good", max_retries=0)
+    held = lease(backend)
+    raw.hset(place, "bad", past)
+    failures = [Failure(lease=one, error=ErrorDetail(kind="E")) for one in held]
+    if settle == "recover":
+        clock.advance(120.0)
+        recovery = backend.recover_expired(["default"], 100)
+        assert (recovery.ready, recovery.dead) == (1, 1)
+    else:
+        assert not getattr(backend, settle)(failures)
+    assert "bad" not in ids(lease(backend))
+    job = backend.get("default", ["bad"])["bad"]
+    assert (job.state, job.unreadable) == (JobState.DEAD, ("attempts", "crashes", "errors"))
+    assert raw.hget(place, "bad") == past
+    assert backend.requeue("default", ["bad"])[0].moved
+    assert raw.hget(place, "bad") == past
 
 
-def test_reads_pass_over_what_they_cannot_read(backend, raw, key):
-    add(backend, "bad", "good", delay=60.0)
-    raw.hset(key("jobs"), "bad", b"?")
-    assert list(backend.get("default", ["bad", "good"])) == ["good"]
-    assert [job.id for job in backend.list("default", JobState.SCHEDULED).jobs] == ["good"]
+def test_a_new_job_outlives_the_retention_of_an_old_one_of_its_id(new_backend, redis_url, raw):
+    """The old one's record was removed by hand, and its entry among the finished ones stayed."""
+    clock = ManualClock()
+    backend = new_backend(
+        redis_url, partitions=1, clock=clock, retention=Retention(succeeded=60.0, cancelled=60.0, dead=60.0)
+    )
+    place = Keys(backend.config.prefix).partition("default", 1, 0).key
+    ends = {"ready": JobState.READY, "later": JobState.SCHEDULED, "held": JobState.LEASED, "dead": JobState.DEAD}
+    names = [f"{old}-{new}" for old in ("done", "buried", "off") for new in ends]
+    add(backend, *names)
+    backend.cancel("default", [one for one in names if one.startswith("off")])
+    held = lease(backend, limit=100)
+    backend.complete([Completion(lease=one) for one in held if one.job.id.startswith("done")])
+    backend.bury([Failure(lease=one) for one in held if one.job.id.startswith("buried")])
+    raw.hdel(place("jobs"), *names)
+    clock.advance(1.0)
+    add(backend, *(one for one in names if not one.endswith("later")), payload=b"new")
+    add(backend, *(one for one in names if one.endswith("later")), payload=b"new", delay=3_600.0)
+    new = lease(backend, limit=100)
+    assert len(new) == 9
+    backend.bury([Failure(lease=one) for one in new if one.job.id.endswith("-dead")])
+    backend.release([one for one in new if one.job.id.endswith("ready")])
+    clock.advance(59.5)  # for the old ones that is it
+    backend.trim(["default"], 100)
+    jobs = backend.get("default", names)
+    assert {one: job.state for one, job in jobs.items()} == {one: ends[one.split("-")[1]] for one in names}
+    assert {job.payload for job in jobs.values()} == {b"new"}
+
+
+@pytest.mark.parametrize("state", [state for state in JobState if state is not JobState.LEASED])
+def test_purge_deletes_no_job_of_another_state_whose_id_stands_in_its_index(backend, raw, key, state):
+    add(backend, "held")
+    (held,) = lease(backend)
+    index = {JobState.RETRY_WAIT: "waiting"}.get(state, state.value)
+    if state is JobState.READY:
+        raw.rpush(key("ready2"), b"123456held")
+    else:
+        raw.zadd(key(index), {"held": 1})
+    assert backend.purge("default", state, 10) == 1
+    assert backend.get("default", ["held"])["held"].state is JobState.LEASED
+    assert not backend.complete([Completion(lease=held)])
+
+
+def test_finished_jobs_are_trimmed_although_the_clock_was_set_back(new_backend, redis_url):
+    clock = ManualClock()
+    backend = new_backend(redis_url, partitions=1, clock=clock, retention=Retention(dead=60.0))
+    add(backend, "one")
+    clock.advance(-3_600.0)
+    backend.bury([Failure(lease=one) for one in lease(backend)])
+    clock.advance(61.0)
+    backend.trim(["default"], 100)
+    assert not backend.get("default", ["one"])
+    assert not any(backend.stats(["default"])[0].counts.values())
 
 
 WRITTEN = {

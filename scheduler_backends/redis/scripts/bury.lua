@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 -- bury: leased -> dead
--- KEYS     jobs leased expiry holding history dead aside
+-- KEYS     jobs leased expiry holding history dead
 -- ARGV     now, 1 kept | 0 deleted at once, then per job: id, group, 1 | 0 the attempt counts, error text ('' none)
--- uses     clock groups history aside
--- returns  numbers (from 0) of the refused, ids and reasons set aside in turn
+-- uses     clock groups history
+-- returns  numbers (from 0) of the refused, ids among them whose record is gone, and whose lease ends with it
 local now = clock(ARGV[1])
 local count = (#ARGV - 2) / 4
 local ids = {}
@@ -21,12 +21,12 @@ for k = 1, count do
         gone[#gone + 1] = id
         freed[group] = (freed[group] or 0) + 1
         if not records[k] then
-            set_aside(id, 'was leased without a record')
-            lost[#lost + 1], lost[#lost + 2] = id, 'was leased without a record'
+            refused[#refused + 1] = k - 1
+            lost[#lost + 1] = id
         else
             scores[#scores + 1], scores[#scores + 2] = string.format('%.0f', math.floor(now / 1000)), id
-            written[#written + 1] = id
-            written[#written + 1] = lease_ended(pasts[k], tonumber(counted), 0, text, now)
+            local past = lease_ended(pasts[k], tonumber(counted), 0, text, now)
+            if past then written[#written + 1], written[#written + 2] = id, past end
         end
     end
 end
@@ -35,7 +35,7 @@ if #gone == 0 then return {refused, lost} end
 if ARGV[2] == '1' then
     if #scores > 0 then
         call('ZADD', dead, unpack(scores))
-        call('HSET', history, unpack(written))
+        if #written > 0 then call('HSET', history, unpack(written)) end
     end
 else
     call('HDEL', jobs, unpack(gone))

@@ -30,9 +30,14 @@ for k = 3, #ARGV do
             call('ZREM', index, id)
         else
             local level = level_of(job[2])
-            call('HINCRBY', tombs, level .. ':' .. id, 1)
-            call('HINCRBY', meta, 'tombs', 1)
-            touched[level] = true
+            -- Where the level is damaged, a tomb would be looked for in the wrong list: the entry stays, and whoever
+            -- leases it finds that the job cannot be read, and is cancelled.
+            if is_sound(job[2]) then
+                local field = level .. ':' .. id
+                call('HSET', tombs, field, (tonumber(call('HGET', tombs, field) or '0') or 0) + 1)
+                add_tombs(1)
+                touched[level] = true
+            end
         end
         answer[#answer + 1] = '!'
     end

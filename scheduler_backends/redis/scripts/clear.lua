@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- clear: removes what an empty, sealed partition leaves behind; its gate and what was set aside stay
+-- clear: removes what an empty, sealed partition leaves behind; its gate stays
 -- KEYS     meta jobs ready0 ready1 ready2 ready3 tombs leased history
 -- ARGV
 -- uses     ready

@@ -4,7 +4,8 @@
 -- ARGV     now, 0 deleted at once | 1 kept, then per group: group, number of ids, ids, (if kept) as many results:
 --          '' none | '=' result
 -- uses     clock groups
--- returns  numbers (from 0, over all ids) of the refused
+-- returns  numbers (from 0, over all ids) of the refused; below 0 (-1 - number) where the record of a job that would be kept is
+--          gone, and its lease ends with it
 local kept = ARGV[2] == '1'
 local now = kept and string.format('%.0f', math.floor(clock(ARGV[1]) / 1000))
 local past = call('EXISTS', history) == 1
@@ -31,13 +32,15 @@ while at < #ARGV do
         if kept then
             local scores, values = {}, {}
             for k = 1, count do
-                if holders[k] == group then
-                    local id, result = ARGV[at + 1 + k], ARGV[at + 1 + count + k]
+                local id, result = ARGV[at + 1 + k], ARGV[at + 1 + count + k]
+                if holders[k] == group and call('HEXISTS', jobs, id) == 0 then
+                    refused[#refused + 1] = -place - k
+                elseif holders[k] == group then
                     scores[#scores + 1], scores[#scores + 2] = now, id
                     if result ~= '' then values[#values + 1], values[#values + 2] = id, string.sub(result, 2) end
                 end
             end
-            call('ZADD', succeeded, unpack(scores))
+            if #scores > 0 then call('ZADD', succeeded, unpack(scores)) end
             if #values > 0 then call('HSET', results, unpack(values)) end
         else
             -- The record goes first: should its key be of a wrong type, the lease still stands.

@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
 -- lease: ready -> leased
--- KEYS     meta jobs ready0 ready1 ready2 ready3 tombs leased expiry holding history aside
+-- KEYS     meta jobs ready0 ready1 ready2 ready3 tombs leased expiry holding history
 -- ARGV     now, want, duration ms, group, worker, 1 = the caller knows what is held already: only add to it
--- uses     clock ready tombs groups aside
+-- uses     clock ready tombs groups
 -- returns  0 | 1 more is ready, expiry ms, number held before, ids (those held before come first), their records,
---          ids and histories in turn, ids and reasons set aside in turn
+--          ids and histories in turn, ids of entries dropped without a job that is ready
 local want, group = tonumber(ARGV[2]), ARGV[4]
 -- Each key is read before the first write, or written first: one of a wrong type ends the script before it did anything.
 local head = call('HMGET', meta, 'pause', 'tombs')
-local entombed = head[2] and tonumber(head[2]) > 0
+local entombed = has_tombs(head[2])
 local held = call('HGET', holding, group)
 local expires = held and call('ZSCORE', expiry, group)
 
@@ -61,11 +61,8 @@ if number > 0 then
             count = count + 1
             taken[count], stored[count] = id, stored[k]
             writes[count * 2 - 1], writes[count * 2] = id, group
-        elseif holders[k] then
-            lost[#lost + 1], lost[#lost + 2] = id, 'was ready while it was leased; the lease stands'
-        else
-            set_aside(id, 'was ready without a record')
-            lost[#lost + 1], lost[#lost + 2] = id, 'was ready without a record'
+        else -- nothing is lost with it: its record is gone already, or it is leased, and the lease stands
+            lost[#lost + 1] = id
         end
     end
     if count > 0 then
@@ -90,7 +87,7 @@ if number > 0 then
             ids, records = taken, stored
         end
         if held then
-            added = added + (call('HGET', holding, 'n' .. group) or 0)
+            added = added + (tonumber(call('HGET', holding, 'n' .. group) or '') or #names)
             for k = 1, count do names[#names + 1] = taken[k] end
         else
             names = taken

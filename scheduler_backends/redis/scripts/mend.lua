@@ -10,7 +10,7 @@ local most = tonumber(ARGV[3])
 local held = call('HLEN', leased) - call('HEXISTS', leased, '')
 local told = 0
 for _, group in ipairs(call('ZRANGE', expiry, 0, -1)) do
-    told = told + (call('HGET', holding, 'n' .. group) or 0)
+    told = told + (tonumber(call('HGET', holding, 'n' .. group) or '0') or 0)
 end
 local freed = 0
 if told ~= held then
@@ -35,7 +35,7 @@ end
 
 local listed = 0
 for level = 0, 3 do listed = listed + call('LLEN', lists[level]) end
-local indexed = listed - (call('HGET', meta, 'tombs') or 0) + held
+local indexed = listed - (tonumber(call('HGET', meta, 'tombs') or '0') or 0) + held
 for _, index in ipairs({scheduled, waiting, dead, succeeded, cancelled}) do indexed = indexed + call('ZCARD', index) end
 local missing = call('HLEN', jobs) - call('HEXISTS', jobs, '') - indexed
 if missing <= 0 then return {freed, 0, 0} end

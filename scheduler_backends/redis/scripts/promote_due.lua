@@ -8,7 +8,8 @@ local now = clock(ARGV[1])
 local now_ms = math.floor(now / 1000)
 local bound = call('HGET', meta, 'due')
 if bound == 'none' then return {0, -1, 0} end
-if bound and tonumber(bound) > now_ms then return {0, tonumber(bound) * 1000 - now, 0} end
+bound = bound_of(bound)
+if bound and bound > now_ms then return {0, bound * 1000 - now, 0} end
 
 local left, moved, news = tonumber(ARGV[3]), 0, false
 for level = 0, 3 do

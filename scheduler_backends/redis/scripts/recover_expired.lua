@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 -- recover_expired: leased -> ready at the back, or dead where the attempts are used up; whole groups at a time
--- KEYS     meta jobs ready0 ready1 ready2 ready3 leased expiry holding history dead aside
+-- KEYS     meta jobs ready0 ready1 ready2 ready3 leased expiry holding history dead
 -- ARGV     now, channel, limit, error text, 1 dead jobs are kept | 0 deleted at once
--- uses     clock record ready due wake groups history aside
--- returns  ready, dead, us until the next expiry or -1, ids and reasons set aside in turn
+-- uses     clock record ready due wake groups history
+-- returns  ready, dead, us until the next expiry or -1, ids whose record is gone
 local now = clock(ARGV[1])
 local now_ms = math.floor(now / 1000)
 local left, text, kept = tonumber(ARGV[3]), ARGV[4], ARGV[5] == '1'
@@ -31,11 +31,11 @@ local function recover(group)
             if holders[k] == group then
                 gone[#gone + 1] = id
                 if not record then
-                    set_aside(id, 'was leased without a record')
-                    lost[#lost + 1], lost[#lost + 2] = id, 'was leased without a record'
+                    lost[#lost + 1] = id
                 else
-                    local past, attempts = lease_ended(pasts[k], 1, 1, text, now)
-                    if attempts <= max_retries_of(record) then
+                    local past, attempts
+                    if not is_later(record) then past, attempts = lease_ended(pasts[k], 1, 1, text, now) end
+                    if not attempts or attempts <= max_retries_of(record) then -- not attempts: the next lease sees to it
                         local level = level_of(record)
                         ready[level] = ready[level] or {}
                         table.insert(ready[level], id)
@@ -48,7 +48,7 @@ local function recover(group)
                             dropped[#dropped + 1] = id
                         end
                     end
-                    written[#written + 1], written[#written + 2] = id, past
+                    if past then written[#written + 1], written[#written + 2] = id, past end
                 end
             end
         end
@@ -75,4 +75,4 @@ while left > 0 do
 end
 if news then wake(ARGV[2], true) end
 local head = call('ZRANGE', expiry, 0, 0, 'WITHSCORES')
-return {counts.ready, counts.dead, head[1] and math.max(head[2] * 1000 - now, 0) or -1, lost}
+return {counts.ready, counts.dead, head[1] and math.min(math.max(head[2] * 1000 - now, 0), 1e15) or -1, lost}

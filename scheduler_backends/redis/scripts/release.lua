@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 -- release: leased -> ready, first in line; no attempt is used, so nothing else changes
--- KEYS     meta jobs ready0 ready1 ready2 ready3 leased expiry holding aside
+-- KEYS     meta jobs ready0 ready1 ready2 ready3 leased expiry holding
 -- ARGV     now, channel, then per job: id, group
--- uses     clock record ready wake groups aside
--- returns  numbers (from 0) of the refused, ids and reasons set aside in turn
+-- uses     clock record ready wake groups
+-- returns  numbers (from 0) of the refused, ids among them whose record is gone, and whose lease ends with it
 local now_ms = math.floor(clock(ARGV[1]) / 1000)
 local count = (#ARGV - 2) / 2
 local ids = {}
@@ -20,8 +20,8 @@ for k = 1, count do
         gone[#gone + 1] = id
         freed[group] = (freed[group] or 0) + 1
         if not records[k] then
-            set_aside(id, 'was leased without a record')
-            lost[#lost + 1], lost[#lost + 2] = id, 'was leased without a record'
+            refused[#refused + 1] = k - 1
+            lost[#lost + 1] = id
         else
             local level = level_of(records[k])
             ready[level] = ready[level] or {}

@@ -6,7 +6,7 @@
 -- returns  per id: '' no such job | '!' moved | the state that forbids it
 local now = clock(ARGV[1])
 local now_ms = math.floor(now / 1000)
-local closing = tonumber(call('HGET', meta, 'closing') or '0') * 1000 > now
+local closing = (tonumber(call('HGET', meta, 'closing') or '0') or 0) * 1000 > now
 for level = 0, 3 do call('LLEN', lists[level]) end
 
 local answer, news = {}, false
@@ -18,9 +18,9 @@ for k = 3, #ARGV do
     elseif job[1] ~= 'dead' or closing then
         answer[#answer + 1] = job[1]
     else
-        local _, _, errors, texts = read_history(job[3])
+        local counted, _, errors, texts = read_history(job[3])
         news = push(level_of(job[2]), {id}, now_ms) or news
-        call('HSET', history, id, write_history(0, 0, errors, texts))
+        if counted then call('HSET', history, id, write_history(0, 0, errors, texts)) end
         call('ZREM', dead, id)
         answer[#answer + 1] = '!'
     end

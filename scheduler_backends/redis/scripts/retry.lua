@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 -- retry: leased -> retry_wait, or ready where the delay is 0
--- KEYS     meta jobs waiting ready0 ready1 ready2 ready3 leased expiry holding history aside
+-- KEYS     meta jobs waiting ready0 ready1 ready2 ready3 leased expiry holding history
 -- ARGV     now, channel, then per job: id, group, delay us, 1 | 0 the attempt counts, error text ('' none)
--- uses     clock record ready due wake groups history aside
--- returns  numbers (from 0) of the refused, ids and reasons set aside in turn
+-- uses     clock record ready due wake groups history
+-- returns  numbers (from 0) of the refused, ids among them whose record is gone, and whose lease ends with it
 local now = clock(ARGV[1])
 local now_ms = math.floor(now / 1000)
 local count = (#ARGV - 2) / 5
@@ -24,12 +24,12 @@ for k = 1, count do
         gone[#gone + 1] = id
         freed[group] = (freed[group] or 0) + 1
         if not records[k] then
-            set_aside(id, 'was leased without a record')
-            lost[#lost + 1], lost[#lost + 2] = id, 'was leased without a record'
+            refused[#refused + 1] = k - 1
+            lost[#lost + 1] = id
         else
             if counted == '1' or text ~= '' then
-                written[#written + 1] = id
-                written[#written + 1] = lease_ended(pasts[k], tonumber(counted), 0, text, now)
+                local past = lease_ended(pasts[k], tonumber(counted), 0, text, now)
+                if past then written[#written + 1], written[#written + 2] = id, past end
             end
             local level = level_of(records[k])
             local due = math.ceil((now + delay) / 1000)

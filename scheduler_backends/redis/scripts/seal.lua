@@ -9,7 +9,8 @@ call('HSET', meta, 'gate', 'sealed')
 if ARGV[2] == '0' then call('HDEL', meta, 'closing') else call('HSET', meta, 'closing', whole(now_ms + ARGV[2])) end
 local number = 0
 for level = 0, 3 do number = number + call('LLEN', lists[level]) end
-number = number - tonumber(call('HGET', meta, 'tombs') or '0')
+-- No list begins with a dead entry, so where there is one at all, there is a job.
+if number > 0 then number = math.max(number - (tonumber(call('HGET', meta, 'tombs') or '0') or 0), 1) end
 return {
     call('ZCARD', scheduled), number, math.max(call('HLEN', leased) - 1, 0), call('ZCARD', waiting),
     call('ZCARD', succeeded), call('ZCARD', dead), call('ZCARD', cancelled),

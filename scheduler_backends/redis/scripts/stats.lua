@@ -11,7 +11,8 @@ for level = 0, 3 do
     local head = call('LINDEX', lists[level], 0)
     if head and #head > 6 then waits = math.max(waits, now - struct.unpack('>I6', head) * 1000, 0) end
 end
-number = number - tonumber(call('HGET', meta, 'tombs') or '0')
+-- No list begins with a dead entry, so where there is one at all, there is a job.
+if number > 0 then number = math.max(number - (tonumber(call('HGET', meta, 'tombs') or '0') or 0), 1) end
 return {
     call('ZCARD', scheduled), number, math.max(call('HLEN', leased) - 1, 0), call('ZCARD', waiting),
     call('ZCARD', succeeded), call('ZCARD', dead), call('ZCARD', cancelled), waits,

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- trim: deletes finished jobs that retention no longer keeps
--- KEYS     jobs history dead succeeded cancelled results
+-- KEYS     jobs scheduled waiting ready0 ready1 ready2 ready3 leased history dead succeeded cancelled results
 -- ARGV     now, limit, retention in ms of succeeded, dead, cancelled
--- uses     clock
+-- uses     clock ready meant
 -- returns  how many went, 0 | 1 there is more to trim
 local now_ms = math.floor(clock(ARGV[1]) / 1000)
 local left, gone, more = tonumber(ARGV[2]), 0, 0
@@ -10,12 +10,14 @@ for k, source in ipairs({succeeded, dead, cancelled}) do
     local until_ms = string.format('%.0f', now_ms - ARGV[2 + k])
     local ids = left > 0 and call('ZRANGEBYSCORE', source, '-inf', until_ms, 'LIMIT', 0, left) or {}
     if #ids > 0 then
-        call('HDEL', jobs, unpack(ids))
-        call('HDEL', history, unpack(ids))
-        call('HDEL', results, unpack(ids))
+        local mine, others, unsure = meant(source, ids)
+        delete(mine)
         call('ZREM', source, unpack(ids))
+        for _, id in ipairs(unsure) do -- asked again when retention has passed once more
+            call('ZADD', source, string.format('%.0f', now_ms), id)
+        end
         left = left - #ids
-        gone = gone + #ids
+        gone = gone + #mine + #others
     end
     if left < 1 and call('ZCOUNT', source, '-inf', until_ms) > 0 then more = 1 end
 end

@@ -10,10 +10,16 @@ local function score_of(level, ms)
     return whole(level * SPAN + math.max(ms, 0))
 end
 
+-- The bound that meta holds in milliseconds; nil for 'none', and for whatever is no such moment.
+local function bound_of(value)
+    local ms = value and tonumber(value)
+    return ms and ms >= 0 and ms < SPAN and ms or nil
+end
+
 -- Notes that a job is due at ms; answers whether that is sooner than anything expected so far.
 local function expect(ms)
-    local bound = call('HGET', meta, 'due')
-    if bound and bound ~= 'none' and tonumber(bound) <= ms then return false end
+    local bound = bound_of(call('HGET', meta, 'due'))
+    if bound and bound <= ms then return false end
     call('HSET', meta, 'due', whole(ms))
     return true
 end

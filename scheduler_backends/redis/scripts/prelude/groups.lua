@@ -11,7 +11,16 @@ local function forget(group)
     call('ZREM', expiry, group)
 end
 
--- Takes note that so many of the group's jobs are not leased any more; the last one ends it.
+-- Takes note that so many of the group's jobs are not leased any more, which must have been noted; the last one ends it.
 local function let_go(group, number)
-    if call('HINCRBY', holding, 'n' .. group, -number) < 1 then forget(group) end
+    local left = redis.pcall('HINCRBY', holding, 'n' .. group, -number)
+    if type(left) ~= 'number' then -- the count was damaged: count again
+        local ids = members(call('HGET', holding, group))
+        left = 0
+        for _, holder in ipairs(ids[1] and call('HMGET', leased, unpack(ids)) or {}) do
+            if holder == group then left = left + 1 end
+        end
+        call('HSET', holding, 'n' .. group, left)
+    end
+    if left < 1 then forget(group) end
 end

@@ -1,12 +1,23 @@
 -- A job cancelled while ready leaves its entry in the list, dead: tombs counts those by level and id. Dead entries of
 -- an id always stand before its live one, and no list begins with a dead entry (so "not empty" means "has a job").
+-- meta.tombs is how many there are in all; where that is no number any more, they are counted anew.
+local function add_tombs(number)
+    if type(redis.pcall('HINCRBY', meta, 'tombs', number)) ~= 'number' then
+        call('HSET', meta, 'tombs', call('HLEN', tombs))
+    end
+end
+
+local function has_tombs(value)
+    return value and value ~= '0'
+end
 
 -- Whether the entry about to be taken is a dead one; it is counted off then.
 local function is_dead(level, id)
     local field = level .. ':' .. id
-    if not call('HGET', tombs, field) then return false end
-    if call('HINCRBY', tombs, field, -1) < 1 then call('HDEL', tombs, field) end
-    call('HINCRBY', meta, 'tombs', -1)
+    local count = call('HGET', tombs, field)
+    if not count then return false end
+    if (tonumber(count) or 1) > 1 then call('HINCRBY', tombs, field, -1) else call('HDEL', tombs, field) end
+    add_tombs(-1)
     return true
 end
 

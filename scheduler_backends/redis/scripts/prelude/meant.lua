@@ -1,0 +1,57 @@
+-- An entry whose record somebody has removed may bear the id of a newer job. Before a record is deleted for the sake of an
+-- entry, these find out whether it is the record of that job.
+local SCANNED = 1000 -- ready entries of a level that are looked at
+
+local function scores_of(index, ids)
+    return call('ZMSCORE', index, unpack(ids))
+end
+
+local named, all_named = nil, true
+local function is_ready(id)
+    if not named then
+        named = {}
+        for level = 0, 3 do
+            for _, entry in ipairs(call('LRANGE', lists[level], 0, SCANNED - 1)) do named[string.sub(entry, 7)] = true end
+            all_named = all_named and call('LLEN', lists[level]) <= SCANNED
+        end
+    end
+    return named[id]
+end
+
+-- Those of the ids in *source*, an index of finished jobs, that are such jobs; those that are others; and those of which
+-- that would take too long to tell.
+local function meant(source, ids)
+    local mine, others, unsure = {}, {}, {}
+    local own, holders = scores_of(source, ids), call('HMGET', leased, unpack(ids))
+    local due, again = scores_of(scheduled, ids), scores_of(waiting, ids)
+    local elsewhere = {}
+    for _, index in ipairs({succeeded, dead, cancelled}) do
+        if index ~= source then elsewhere[#elsewhere + 1] = scores_of(index, ids) end
+    end
+    for k, id in ipairs(ids) do
+        local finished = tonumber(own[k])
+        local other = holders[k] or due[k] or again[k]
+        for _, scores in ipairs(elsewhere) do
+            other = other or scores[k] and tonumber(scores[k]) > finished -- the newer job has finished as well
+        end
+        local record = not other and call('HGET', jobs, id)
+        -- Created after it has finished: a newer job that is ready, or the clock was set back in between.
+        if record and #record >= 8 and math.floor(struct.unpack('<i8', record) / 1000) >= finished then
+            other = is_ready(id)
+            if not other and not all_named then unsure[#unsure + 1] = id end
+        end
+        if other then
+            others[#others + 1] = id
+        elseif unsure[#unsure] ~= id then
+            mine[#mine + 1] = id
+        end
+    end
+    return mine, others, unsure
+end
+
+local function delete(ids)
+    if #ids == 0 then return end
+    call('HDEL', jobs, unpack(ids))
+    call('HDEL', history, unpack(ids))
+    call('HDEL', results, unpack(ids))
+end

@@ -1,0 +1,149 @@
+"""How records in Redis are spoilt behind the backend's back, for the conformance suite."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from struct import Struct
+
+from scheduler.backend import Backend
+from scheduler.states import JobState
+from scheduler.testing.contract import Damage
+from scheduler.testing.contract.damage_cases import STATES
+from scheduler.topology import partition_of
+from scheduler_backends.redis import RedisBackend
+from scheduler_backends.redis.keys import Keys, Partition
+from scheduler_backends.redis.nodes import Word
+from scheduler_backends.redis.routing import Command
+
+HEAD = Struct("<qqBBI8sdHI")
+CREATED, RUN_AT, FORMAT, LEVEL, RETRIES, _NONCE, TIMEOUT, OF_TYPE, OF_EXTRA = range(9)
+POLICY = {"curve": "exponential", "initial": 1.0, "factor": 2.0, "cap": 60.0, "jitter": 0.1, "max_retries": None}
+
+States = tuple[JobState, ...]
+SOME: States = (JobState.READY, JobState.LEASED)
+
+
+def send(backend: Backend, name: bytes, key: bytes, *words: Word) -> list[object]:
+    """The answers of a command, sent by the backend's own connections."""
+    assert isinstance(backend, RedisBackend)
+    return backend._calls.plain(Command(key, (name, key, *words)))
+
+
+def partition(backend: Backend, queue: str, id: str) -> Partition:
+    """Where a job of this id is."""
+    assert isinstance(backend, RedisBackend)
+    (version,) = backend.topology(queue).versions
+    return Keys(backend.config.prefix).partition(queue, version.version, partition_of(id, version.partitions))
+
+
+def _record(
+    field: str | None, change: Callable[[bytes], bytes], *, waits: bool = False, states: States = SOME
+) -> Damage:
+    def write(backend: Backend, queue: str, id: str) -> None:
+        place = partition(backend, queue, id).key("jobs")
+        (record,) = send(backend, b"HGET", place, id.encode())
+        assert isinstance(record, bytes)
+        send(backend, b"HSET", place, id.encode(), change(record))
+
+    return Damage(field=field, write=write, states=states, waits=waits)
+
+
+def _head(field: str | None, place: int, value: float, *, waits: bool = False, states: States = SOME) -> Damage:
+    def change(record: bytes) -> bytes:
+        parts = list(HEAD.unpack_from(record))
+        parts[place] = value
+        return HEAD.pack(*parts) + record[HEAD.size :]
+
+    return _record(field, change, waits=waits, states=states)
+
+
+def _parts(field: str, change: Callable[[bytes, bytes], tuple[bytes, bytes]], states: States = SOME) -> Damage:
+    def changed(record: bytes) -> bytes:
+        parts = list(HEAD.unpack_from(record))
+        rest = record[HEAD.size :]
+        middle = parts[OF_TYPE]
+        end = middle + parts[OF_EXTRA]
+        kind, extra = change(rest[:middle], rest[middle:end])
+        parts[OF_TYPE], parts[OF_EXTRA] = len(kind), len(extra)
+        return HEAD.pack(*parts) + kind + extra + rest[end:]
+
+    return _record(field, changed, states=states)
+
+
+def _extra(field: str, text: bytes, states: States = SOME) -> Damage:
+    return _parts(field, lambda kind, _: (kind, text), states)
+
+
+def _json(field: str, states: States = SOME, **changes: object) -> Damage:
+    data = {"key": None, "metadata": {"note": "n"}, "retry": None, **changes}
+    return _extra(field, json.dumps(data).encode(), states)
+
+
+def _history(field: str, value: bytes, states: States = SOME) -> Damage:
+    def write(backend: Backend, queue: str, id: str) -> None:
+        send(backend, b"HSET", partition(backend, queue, id).key("history"), id.encode(), value)
+
+    return Damage(field=field, write=write, states=states)
+
+
+_ERRORS = Struct("<IIB").pack(1, 0, 1)
+_TEXTS = _ERRORS + Struct("<IqI").pack(16, 0, 1)
+
+OF_JOBS: Mapping[str, Damage] = {
+    "no bytes": _record("type", lambda _: b"", states=STATES),
+    "noise": _record("type", lambda _: bytes(range(255, -1, -1))),
+    "a text": _record("payload", lambda _: b"garbage" * 30),
+    "cut short": _record("payload", lambda record: record[:43]),
+    "cut within its type": _record("type", lambda record: record[:45]),
+    "format 0": _head("type", FORMAT, 0),
+    "format 200": _head("type", FORMAT, 200),
+    "a later format": _head(None, FORMAT, 2, waits=True, states=STATES),
+    "a later format, and short": _record(None, lambda record: record[:16] + b"\x03" + bytes(13), waits=True),
+    "created too late": _head("created_at", CREATED, 2**63 - 1),
+    "created too early": _head("created_at", CREATED, -(2**63)),
+    "due too late": _head("run_at", RUN_AT, 2**62),
+    "priority 4": _head("priority", LEVEL, 4),
+    "priority 255": _head("priority", LEVEL, 255),
+    "too many retries": _head("max_retries", RETRIES, 2**32 - 1),
+    "timeout 0": _head("timeout", TIMEOUT, 0.0),
+    "timeout below 0": _head("timeout", TIMEOUT, -1.0),
+    "timeout infinite": _head("timeout", TIMEOUT, float("inf")),
+    "timeout no number": _head("timeout", TIMEOUT, float("nan")),
+    "no type": _parts("type", lambda _kind, extra: (b"", extra)),
+    "type no UTF-8": _parts("type", lambda _kind, extra: (b"\xff\xfe", extra)),
+    "type with a control": _parts("type", lambda _kind, extra: (b"a\nb", extra)),
+    "type too long": _head("type", OF_TYPE, 65_535),
+    "extra too long": _head("metadata", OF_EXTRA, 2**32 - 1),
+    "extra no JSON": _extra("metadata", b"\xff\xfe"),
+    "extra a list": _extra("metadata", b"[1]"),
+    "extra empty": _extra("idempotency_key", b"{}"),
+    "extra deeply nested": _extra("retry_policy", b'{"retry":' + b"[" * 50_000),
+    "policy a list": _json("retry_policy", STATES, retry=[1]),
+    "policy an empty list": _json("retry_policy", retry=[]),
+    "policy a number": _json("retry_policy", retry=5),
+    "policy a text": _json("retry_policy", retry="x"),
+    "policy of an unknown curve": _json("retry_policy", retry={**POLICY, "curve": "fib"}),
+    "policy without a bound": _json("retry_policy", retry={**POLICY, "cap": float("inf")}),
+    "policy of texts": _json("retry_policy", retry={**POLICY, "initial": "1"}),
+    "key a number": _json("idempotency_key", key=5),
+    "key an object": _json("idempotency_key", key={}),
+    "metadata a list": _json("metadata", metadata=["a"]),
+    "metadata of numbers": _json("metadata", metadata={"a": 1}),
+    "metadata with a surrogate": _extra("metadata", b'{"key":null,"metadata":{"a":"\\ud800"},"retry":null}'),
+    "no metadata": _json("metadata", metadata=None),
+    "history of two bytes": _history("attempts", b"zz"),
+    "history of noise": _history("attempts", b"\xff" * 20, STATES),
+    "history with too long an error": _history("errors", _ERRORS + b"\xff\xff\xff\x7f" + bytes(20)),
+    "history with too short an error": _history("errors", _ERRORS + bytes(16)),
+    "history with an error too few": _history("errors", Struct("<IIB").pack(1, 0, 2) + bytes(2)),
+    "history that goes on": _history("errors", Struct("<IIB").pack(1, 0, 0) + b"more"),
+    "history no UTF-8": _history("errors", _TEXTS + b"\xff\xff\0\0"),
+    "history of two texts": _history("errors", _TEXTS + b"abc\0"),
+    "history of the year 300,000": _history("errors", _ERRORS + Struct("<IqI").pack(14, 2**63 - 1, 1) + b"\0\0"),
+    "history of too many attempts": _history("attempts", Struct("<IIB").pack(2**32 - 1, 0, 0)),
+}
+"""Each field of a record, and of a history."""
+
+SOME_OF_JOBS = {name: OF_JOBS[name] for name in ("no bytes", "a later format", "policy a list", "history of noise")}
+"""Enough where the way to the store is another, and not what is stored."""
