@@ -68,7 +68,9 @@ class Backend(ABC):
         """
         Leased → leased: they expire *duration* seconds from now. Expired ones that nobody recovered are renewed too.
 
-        Callers renew all jobs they hold of one lease call together.
+        Jobs of the same lease call that are not named keep the expiry that they have: a request that was served late
+        may have leased jobs that no worker knows of. A store may keep one expiry for a whole lease call, so callers
+        renew all jobs they hold of one together.
         """
 
     @abstractmethod

@@ -114,7 +114,7 @@ class MemoryBackend(ReadMethods, TopologyMethods, Backend):
         return leases
 
     def renew(self, leases: Sequence[Lease], duration: float) -> Renewal:
-        """Leased → leased, whole lease calls at once."""
+        """Leased → leased, for all that are named."""
         asked, seconds = all_of("leases", leases, Lease), check_duration(duration)
         return Renewal(refused=self._in_slices(asked, partial(calls.renew, duration=seconds)))
 

@@ -44,15 +44,15 @@ def lease(
     queues = store.in_turn("lease", names)
     leases: list[Lease] = []
     for queue in queues:
-        group = queue.leases.held(token)
-        if group is not None:
+        for group in queue.leases.held(token):
             queue.leases.extend(group, duration, now)
             leases += _leases(group.rows.values(), group)
     serving = [queue for queue in queues if queue.ready and not queue.paused]
     while serving and len(leases) < limit:
         share = max(1, (limit - len(leases)) // len(serving))
         for queue in serving[: limit - len(leases)]:
-            group = queue.leases.held(token) or queue.leases.open(token, worker_id, duration, now)
+            held = queue.leases.held(token)
+            group = held[0] if held else queue.leases.open(token, worker_id, duration, now)
             leases += _leases(queue.lease(group, share), group)
             store.had_turn("lease", queue)
         serving = [queue for queue in serving if queue.ready]
@@ -64,16 +64,17 @@ def _leases(rows: Iterable[Row], group: Group) -> list[Lease]:
 
 
 def renew(store: Store, leases: Iterable[Lease], now: datetime, *, duration: float) -> list[Lease]:
-    """Whole lease calls at once; answers the refused."""
+    """Those that are named; answers the refused."""
     refused = []
-    renewed = set()
+    renewed: dict[Group, tuple[MemoryQueue, set[str]]] = {}
     for asked in leases:
         held = store.held(asked)
         if held is None:
             refused.append(asked)
-        elif held.group not in renewed:
-            renewed.add(held.group)
-            held.queue.leases.extend(held.group, duration, now)
+        else:
+            renewed.setdefault(held.group, (held.queue, set()))[1].add(held.row.id)
+    for group, (queue, named) in renewed.items():
+        queue.leases.renew(group, named, duration, now)
     return refused
 
 

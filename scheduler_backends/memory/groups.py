@@ -1,8 +1,10 @@
-"""Leases, kept by lease call: one expiry a group of jobs, however many they are."""
+"""Leases, kept by lease call: one expiry a group of jobs, however many they are. A partial renewal splits a group."""
 
 from __future__ import annotations
 
+from collections.abc import Set
 from datetime import datetime
+from itertools import chain
 
 from scheduler_backends.memory.rows import Row
 from scheduler_backends.memory.timetables import LATEST, Timetable, later
@@ -23,23 +25,38 @@ class Group:
 
 
 class LeaseBook:
-    """All groups of one queue. A group without jobs is gone."""
+    """All groups of one queue, by token. A group without jobs is gone."""
 
     __slots__ = ("_expiries", "groups")
 
     def __init__(self) -> None:
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, list[Group]] = {}
         self._expiries: Timetable[Group] = Timetable()
 
-    def held(self, token: str) -> Group | None:
-        """The group of a lease call, None where it holds nothing."""
-        return self.groups.get(token)
+    def held(self, token: str) -> list[Group]:
+        """The groups of a lease call, none where it holds nothing."""
+        return self.groups.get(token, [])
 
     def open(self, token: str, worker_id: str, duration: float, now: datetime) -> Group:
         """A new group, which the caller fills at once."""
-        group = self.groups[token] = Group(token, worker_id)
+        group = Group(token, worker_id)
+        self.groups.setdefault(token, []).append(group)
         self.extend(group, duration, now)
         return group
+
+    def renew(self, group: Group, named: Set[str], duration: float, now: datetime) -> None:
+        """Extend *group* for the rows that are *named*; the others keep their expiry in a group of their own."""
+        left = [row for row in group.rows.values() if row.id not in named] if len(named) < len(group.rows) else []
+        if left:
+            apart = Group(group.token, group.worker_id)
+            apart.expires_at, apart.duration = group.expires_at, group.duration
+            self.groups[group.token].append(apart)
+            self._list(apart)
+            for row in left:
+                row.group = apart
+                apart.rows[row.id] = row
+                del group.rows[row.id]
+        self.extend(group, duration, now)
 
     def extend(self, group: Group, duration: float, now: datetime) -> None:
         """
@@ -61,8 +78,9 @@ class LeaseBook:
 
     def restore(self, group: Group) -> None:
         """Begin *group* anew, without rows, in this book; its rows then come one by one."""
-        if self.groups.get(group.token) is not group:
-            self.groups[group.token] = group
+        known = self.groups.setdefault(group.token, [])
+        if group not in known:
+            known.append(group)
             group.rows = {}
             self._list(group)
 
@@ -73,7 +91,9 @@ class LeaseBook:
             return
         del group.rows[row.id]
         if not group.rows:
-            del self.groups[group.token]
+            self.groups[group.token].remove(group)
+            if not self.groups[group.token]:
+                del self.groups[group.token]
             self._expiries.withdraw(group)
 
     def expired(self, now: datetime) -> list[Row]:
@@ -97,6 +117,6 @@ class LeaseBook:
 
     def clock_went_back(self, now: datetime) -> None:
         """Leave no group more time than it asked for: a dead holder's jobs would wait for the old time to return."""
-        for group in self.groups.values():
+        for group in chain.from_iterable(self.groups.values()):
             if group.expires_at > later(now, group.duration):
                 self.extend(group, group.duration, now)

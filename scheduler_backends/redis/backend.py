@@ -129,7 +129,7 @@ class RedisBackend(Backend):
         )
 
     def renew(self, leases: Sequence[Lease], duration: float) -> Renewal:
-        """As the contract says; renews whole lease calls."""
+        """As the contract says."""
         seconds = check_duration(duration)
         self._calls.check_open()
         return Renewal(refused=self._settling.renew(leases, seconds))

@@ -19,7 +19,7 @@ SUFFIXES = {
     "tombs": b"t",  # hash: level:id -> dead entries in that list
     "leased": b"x",  # hash: id -> lease group
     "expiry": b"g",  # sorted set: lease group -> expiry
-    "holding": b"i",  # hash: lease group -> worker, ids; how many are still held
+    "holding": b"i",  # hash: lease group -> worker, ids; how many are still held (prelude/groups.lua)
     "history": b"a",  # hash: id -> attempts, crashes, errors; only of jobs that failed or crashed
     "dead": b"d",  # sorted sets, by time of finishing
     "succeeded": b"f",

@@ -92,6 +92,10 @@ class Settling:
             for group, of_group in groups:
                 for start in range(0, len(of_group), SLICE):
                     some = of_group[start : start + SLICE]
+                    if order and len(order) + len(some) > SLICE:
+                        calls.append(Call(script, partition, tuple(args)))
+                        sent.append(order)
+                        args, order = [*head(partition)], []
                     args += (group, len(some), *[_raw_id(lease) for lease in some])
                     if script is COMPLETE and self._retention.succeeded > 0:
                         args += ((results or {}).get(id(lease), b"") for lease in some)

@@ -53,13 +53,14 @@ def check_queue(queue: MemoryQueue) -> None:
         assert sorted(row.id for row in found if row.state is state) == sorted(
             row.id for row in _listed(queue._finished[state])
         )
-    groups = queue.leases.groups
-    assert all(group.rows for group in groups.values())
-    assert sorted(_listed(queue.leases._expiries), key=id) == sorted(groups.values(), key=id)
-    assert {id(row) for row in found if row.group} == {id(row) for g in groups.values() for row in g.rows.values()}
+    by_token = queue.leases.groups
+    groups = [group for some in by_token.values() for group in some]
+    assert all(group.rows for group in groups)
+    assert sorted(_listed(queue.leases._expiries), key=id) == sorted(groups, key=id)
+    assert {id(row) for row in found if row.group} == {id(row) for group in groups for row in group.rows.values()}
     for row in found:
         assert (row.group is not None) == (row.state is JobState.LEASED)
-        assert row.group is None or (groups[row.group.token] is row.group and row.group.rows[row.id] is row)
+        assert row.group is None or (row.group in by_token[row.group.token] and row.group.rows[row.id] is row)
         assert (row.finished_at is None) == (row.state in LIVE)
 
 

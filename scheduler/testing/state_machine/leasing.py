@@ -54,11 +54,13 @@ class Leasing(Drive):
             held = [lease for lease in self.given if self.model.holder(lease)]
         return pick(self.given if stale else held, places)
 
-    @rule(places=picks, stale=st.booleans(), duration=_durations)
-    def renew(self, places: list[int], duration: float, *, stale: bool) -> None:
-        """All that is held of a lease call together, and stale leases among them."""
-        tokens = {lease.token for lease in self.some(places, stale=stale)}
-        leases = [lease for lease in self.given if lease.token in tokens]
+    @rule(places=picks, stale=st.booleans(), whole=st.booleans(), duration=_durations)
+    def renew(self, places: list[int], duration: float, *, stale: bool, whole: bool) -> None:
+        """Whole lease calls, as workers do, or some of what they gave; stale leases among them."""
+        leases = self.some(places, stale=stale)
+        if whole:
+            tokens = {lease.token for lease in leases}
+            leases = [lease for lease in self.given if lease.token in tokens]
         refused = self.model.renew(leases, self.now + timedelta(seconds=duration))
         check_refused(self.rig.backend.renew(leases, duration).refused, refused)
 

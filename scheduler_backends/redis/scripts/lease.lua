@@ -9,17 +9,19 @@ local want, group = tonumber(ARGV[2]), ARGV[4]
 -- Each key is read before the first write, or written first: one of a wrong type ends the script before it did anything.
 local head = call('HMGET', meta, 'pause', 'tombs')
 local entombed = has_tombs(head[2])
-local held = call('HGET', holding, group)
+local known_of = call('HMGET', holding, 'n' .. group, group)
+local held = known_of[1] or known_of[2]
 local expires = held and call('ZSCORE', expiry, group)
 
 local ids, records, lost, before, names = {}, {}, {}, 0, {}
-if held then -- a repeat: what is still held comes first
-    local known = members(held)
+local parts = held and parts_of(group) or {}
+for _, part in ipairs(parts) do -- a repeat: what is still held comes first
+    local known = members(call('HGET', holding, part))
     local groups = call('HMGET', leased, unpack(known))
     local stored = ARGV[6] ~= '1' and call('HMGET', jobs, unpack(known)) or {}
     for k, id in ipairs(known) do
         if groups[k] == group then
-            names[#names + 1] = id
+            if part == group then names[#names + 1] = id end
             if ARGV[6] ~= '1' then want = want - 1 end
             if stored[k] then
                 before = before + 1
@@ -27,6 +29,10 @@ if held then -- a repeat: what is still held comes first
             end
         end
     end
+end
+if ARGV[6] ~= '1' and (#parts > 1 or #parts == 1 and parts[1] ~= group) then -- they are one lease call again
+    expires = string.format('%.0f', math.floor(clock(ARGV[1]) / 1000) + ARGV[3])
+    for _, part in ipairs(parts) do call('ZADD', expiry, expires, part) end
 end
 local paused = head[1] and string.sub(head[1], -1) == '1'
 if paused then want = 0 end
@@ -87,7 +93,7 @@ if number > 0 then
             ids, records = taken, stored
         end
         if held then
-            added = added + (tonumber(call('HGET', holding, 'n' .. group) or '') or #names)
+            added = added + (tonumber(known_of[1] or '') or #names)
             for k = 1, count do names[#names + 1] = taken[k] end
         else
             names = taken

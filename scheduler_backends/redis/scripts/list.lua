@@ -31,9 +31,9 @@ elseif state == 'ready' then
 else -- leased: by lease group, of which none has more members than a place has room for
     local rank, from = math.floor(place / 16384), place % 16384
     while #ids < want do
-        local group = call('ZRANGE', expiry, rank, rank)[1]
-        if not group then break end
-        local names = members(call('HGET', holding, group))
+        local part = call('ZRANGE', expiry, rank, rank)[1]
+        if not part then break end
+        local group, names = group_of(part), members(call('HGET', holding, part))
         local holders = names[1] and call('HMGET', leased, unpack(names)) or {}
         local last = math.min(#names, from + want - #ids)
         for k = from + 1, last do ids[#ids + 1] = holders[k] == group and names[k] or '' end

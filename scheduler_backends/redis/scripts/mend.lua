@@ -3,14 +3,16 @@
 -- tell whether there is any; only then is all of it searched.
 -- KEYS     meta jobs scheduled waiting ready0 ready1 ready2 ready3 leased expiry holding dead succeeded cancelled
 -- ARGV     now, channel, most jobs to search through
--- uses     clock record ready wake
+-- uses     clock record ready wake groups
 -- returns  leases that will now be recovered, jobs that are ready again, 0 | jobs that no index names, too many to search
 local now_ms = math.floor(clock(ARGV[1]) / 1000)
 local most = tonumber(ARGV[3])
 local held = call('HLEN', leased) - call('HEXISTS', leased, '')
-local told = 0
-for _, group in ipairs(call('ZRANGE', expiry, 0, -1)) do
-    told = told + (tonumber(call('HGET', holding, 'n' .. group) or '0') or 0)
+local told, expires = 0, {}
+for _, part in ipairs(call('ZRANGE', expiry, 0, -1)) do
+    local group = group_of(part)
+    if not expires[group] then told = told + (tonumber(call('HGET', holding, 'n' .. group) or '0') or 0) end
+    expires[group] = true
 end
 local freed = 0
 if told ~= held then
@@ -25,9 +27,11 @@ if told ~= held then
     end
     for group, ids in pairs(groups) do
         local number = call('HGET', holding, 'n' .. group)
-        if not call('ZSCORE', expiry, group) or tonumber(number or '-1') ~= #ids then
+        if not expires[group] or tonumber(number or '-1') ~= #ids then
+            local worker = call('HGET', holding, 'w' .. group) or ''
+            forget(group)
             call('ZADD', expiry, string.format('%.0f', now_ms), group)
-            call('HSET', holding, group, table.concat(ids, '\0'), 'n' .. group, #ids)
+            call('HSET', holding, group, table.concat(ids, '\0'), 'n' .. group, #ids, 'w' .. group, worker)
             freed = freed + #ids
         end
     end

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- recover_expired: leased -> ready at the back, or dead where the attempts are used up; whole groups at a time
+-- recover_expired: leased -> ready at the back, or dead where the attempts are used up; whole groups at a time, as far as
+-- they have no more than 1,000 jobs
 -- KEYS     meta jobs ready0 ready1 ready2 ready3 leased expiry holding history dead
 -- ARGV     now, channel, limit, error text, 1 dead jobs are kept | 0 deleted at once
 -- uses     clock record ready due wake groups history
@@ -10,15 +11,19 @@ local left, text, kept = tonumber(ARGV[3]), ARGV[4], ARGV[5] == '1'
 local counts, lost, news = {ready = 0, dead = 0}, {}, false
 for level = 0, 3 do call('LLEN', lists[level]) end
 
-local function recover(group)
-    local value = call('HGET', holding, group)
-    local ids = {}
+local function recover(part)
+    local group = group_of(part)
+    local value = call('HGET', holding, part)
+    local ids, rest, place = {}, {}, '0'
     if value then
-        ids = members(value)
-    else -- only damage by hand leads here: search for the members
-        local all = call('HGETALL', leased)
-        for k = 1, #all, 2 do
-            if all[k + 1] == group and #ids < 1000 then ids[#ids + 1] = all[k] end
+        for k, id in ipairs(members(value)) do
+            if k > 1000 then rest[#rest + 1] = id else ids[k] = id end
+        end
+    elseif part == group then -- only damage by hand leads here: search for the members, some in each call
+        local found = call('HSCAN', leased, call('HGET', holding, 's' .. group) or '0', 'COUNT', 1000)
+        place = found[1]
+        for k = 1, #found[2], 2 do
+            if found[2][k + 1] == group then ids[#ids + 1] = found[2][k] end
         end
     end
     if #ids > 0 then
@@ -62,16 +67,28 @@ local function recover(group)
             call('HDEL', history, unpack(dropped))
         end
         if #gone > 0 then call('HDEL', leased, unpack(gone)) end
+        if value or #gone > 0 then let_go(group, #gone) end
         left = left - #gone
-        if not value and #ids == 1000 then return end -- more of them may follow in the next call
     end
-    forget(group)
+    if place ~= '0' then -- the next call goes on from there
+        call('ZADD', expiry, whole(now_ms), group)
+        call('HSET', holding, 's' .. group, place)
+        left = 0
+    elseif #rest > 0 then
+        call('ZADD', expiry, whole(now_ms), part)
+        call('HSET', holding, part, table.concat(rest, '\0'))
+    else
+        call('HDEL', holding, part)
+        call('ZREM', expiry, part)
+        if #parts_of(group) == 0 then forget(group) end
+    end
 end
 
-while left > 0 do
-    local group = call('ZRANGEBYSCORE', expiry, '-inf', whole(now_ms), 'LIMIT', 0, 1)[1]
-    if not group then break end
-    recover(group)
+for _ = 1, 1000 do
+    if left < 1 then break end
+    local part = call('ZRANGEBYSCORE', expiry, '-inf', whole(now_ms), 'LIMIT', 0, 1)[1]
+    if not part then break end
+    recover(part)
 end
 if news then wake(ARGV[2], true) end
 local head = call('ZRANGE', expiry, 0, 0, 'WITHSCORES')

@@ -1,19 +1,53 @@
 #!lua flags=allow-oom
--- renew: leased -> leased, a whole group at a time
--- KEYS     leased expiry
+-- renew: leased -> leased. Jobs of the same lease call that are not named keep the expiry that they have: nobody may know
+-- of them, as after a request that was served late.
+-- KEYS     leased expiry holding
 -- ARGV     now, duration ms, then per group: group, number of ids, ids
--- uses     clock
+-- uses     clock groups
 -- returns  numbers (from 0, over all ids) of those that are not held
 local expires = string.format('%.0f', math.floor(clock(ARGV[1]) / 1000) + ARGV[2])
+
+-- Renews the named ones among a part's members, and makes a new part of the rest. Answers whether there was any.
+local function renew(group, part, named)
+    local mine, others = {}, {}
+    for _, id in ipairs(members(call('HGET', holding, part))) do
+        if named[id] then
+            mine[#mine + 1] = id
+        elseif call('HGET', leased, id) == group then
+            others[#others + 1] = id
+        end
+    end
+    if #mine == 0 then return false end
+    if #others > 0 then
+        local left = part_of(group, call('HINCRBY', holding, 'p' .. group, 1))
+        call('ZADD', expiry, call('ZSCORE', expiry, part) or expires, left)
+        call('HSET', holding, part, table.concat(mine, '\0'), left, table.concat(others, '\0'))
+    end
+    call('ZADD', expiry, expires, part)
+    return true
+end
+
 local refused, place, at = {}, 0, 3
 while at < #ARGV do
     local group, count = ARGV[at], tonumber(ARGV[at + 1])
+    local named, number = {}, 0
     local holders = call('HMGET', leased, unpack(ARGV, at + 2, at + 1 + count))
-    local held = false
     for k = 1, count do
-        if holders[k] == group then held = true else refused[#refused + 1] = place + k - 1 end
+        local id = ARGV[at + 1 + k]
+        if holders[k] ~= group then
+            refused[#refused + 1] = place + k - 1
+        elseif not named[id] then
+            named[id], number = true, number + 1
+        end
     end
-    if held then call('ZADD', expiry, expires, group) end
+    if number > 0 then
+        local known = call('HMGET', holding, 'n' .. group, 'p' .. group)
+        local renewed = false
+        if tonumber(known[1] or '') ~= number or known[2] then
+            for _, part in ipairs(parts_of(group)) do renewed = renew(group, part, named) or renewed end
+        end
+        if not renewed then call('ZADD', expiry, expires, group) end
+    end
     place = place + count
     at = at + 2 + count
 end

@@ -1,13 +1,42 @@
 -- A lease call's jobs are a group, named by its token (16 bytes). holding: group -> job ids, NUL between them (no id holds
--- one); 'n' .. group -> how many of them are still held; 'w' .. group -> worker id.
+-- one); 'n' .. group -> how many of them are still held; 'w' .. group -> worker id. A renewal that names some of them alone
+-- makes a part of the others, with the expiry that they had: holding and expiry then know group .. number (2 bytes) as well,
+-- and holding 'p' .. group the highest number. What holds a job is the group all the same. 's' .. group: where a search for
+-- the jobs of a damaged group goes on.
 local function members(names)
     local ids = {}
     for id in string.gmatch(names or '', '[^%z]+') do ids[#ids + 1] = id end
     return ids
 end
 
+local function group_of(part)
+    return string.sub(part, 1, 16)
+end
+
+local function part_of(group, number)
+    return number == 0 and group or group .. struct.pack('>I2', number)
+end
+
+local function highest_part(group)
+    return math.min(tonumber(call('HGET', holding, 'p' .. group) or '0') or 0, 10000)
+end
+
+-- The group itself first, unless it was recovered already, then its parts.
+local function parts_of(group)
+    local parts = {}
+    for number = 0, highest_part(group) do
+        local part = part_of(group, number)
+        if call('HEXISTS', holding, part) == 1 then parts[#parts + 1] = part end
+    end
+    return parts
+end
+
 local function forget(group)
-    call('HDEL', holding, group, 'n' .. group, 'w' .. group)
+    for number = 1, highest_part(group) do
+        call('HDEL', holding, part_of(group, number))
+        call('ZREM', expiry, part_of(group, number))
+    end
+    call('HDEL', holding, group, 'n' .. group, 'w' .. group, 'p' .. group, 's' .. group)
     call('ZREM', expiry, group)
 end
 
@@ -15,10 +44,11 @@ end
 local function let_go(group, number)
     local left = redis.pcall('HINCRBY', holding, 'n' .. group, -number)
     if type(left) ~= 'number' then -- the count was damaged: count again
-        local ids = members(call('HGET', holding, group))
         left = 0
-        for _, holder in ipairs(ids[1] and call('HMGET', leased, unpack(ids)) or {}) do
-            if holder == group then left = left + 1 end
+        for _, part in ipairs(parts_of(group)) do
+            for _, id in ipairs(members(call('HGET', holding, part))) do
+                if call('HGET', leased, id) == group then left = left + 1 end
+            end
         end
         call('HSET', holding, 'n' .. group, left)
     end

@@ -1,3 +1,12 @@
+local function expiry_of(group, id)
+    for _, part in ipairs(call('HEXISTS', holding, 'p' .. group) == 1 and parts_of(group) or {}) do
+        for _, member in ipairs(members(call('HGET', holding, part))) do
+            if member == id then return call('ZSCORE', expiry, part) end
+        end
+    end
+    return call('ZSCORE', expiry, group)
+end
+
 -- A job as it stands: state, record, history, the moment that belongs to the state in ms (due, lease expiry, finish),
 -- worker, result. State follows from membership; a job that is nowhere else is ready. false = no such job.
 local function view(id)
@@ -7,7 +16,7 @@ local function view(id)
     local group = call('HGET', leased, id)
     if group then
         local worker = call('HGET', holding, 'w' .. group) or ''
-        return {'leased', record, past, call('ZSCORE', expiry, group) or '0', worker, ''}
+        return {'leased', record, past, expiry_of(group, id) or '0', worker, ''}
     end
     local due = call('ZSCORE', scheduled, id)
     if due then return {'scheduled', record, past, whole(due % SPAN), '', ''} end
