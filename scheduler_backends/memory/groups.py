@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from itertools import chain
 
@@ -44,7 +44,7 @@ class LeaseBook:
         self.extend(group, duration, now)
         return group
 
-    def renew(self, group: Group, named: Set[str], duration: float, now: datetime) -> None:
+    def renew(self, group: Group, named: AbstractSet[str], duration: float, now: datetime) -> None:
         """Extend *group* for the rows that are *named*; the others keep their expiry in a group of their own."""
         left = [row for row in group.rows.values() if row.id not in named] if len(named) < len(group.rows) else []
         if left:
