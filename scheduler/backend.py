@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from enum import Flag, auto
 from typing import ClassVar, Final, Literal, Protocol, Self, runtime_checkable
 
+from scheduler.critical import make_critical
 from scheduler.jobs import Job, NewJob
 from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, Promotion, Recovery, Renewal
 from scheduler.queues import Page, QueueStats, Retention
@@ -29,6 +30,11 @@ class Backend(ABC):
 
     in_process: ClassVar[bool] = False
     """True where jobs live in the memory of one process, so that other processes would not see them."""
+
+    def __init_subclass__(cls, **options: object) -> None:
+        """Make every public method of *cls* a critical section: see `scheduler.critical`."""
+        super().__init_subclass__(**options)
+        make_critical(cls)
 
     retention: Retention
     """How long finished jobs are kept. A worker encodes results only where succeeded ones are."""

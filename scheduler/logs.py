@@ -6,6 +6,8 @@ import logging
 import re
 import threading
 
+from scheduler.critical import critical
+
 MAX_LOGGED = 1_000  # characters of one text in a line of a log
 
 # C0 and C1 controls, what ends a line or turns its direction around, and surrogates, which no UTF-8 can carry.
@@ -18,15 +20,18 @@ class GuardedLogger(logging.LoggerAdapter[logging.Logger]):
     def __init__(self, logger: logging.Logger) -> None:
         super().__init__(logger, None)
 
+    @critical  # else an interrupt of the handler that led here would be dropped with the log handlers' own errors
     def log(self, level: int, msg: object, *args: object, **kwargs: object) -> None:
         """As `Logger.log`; never raises."""
         try:
             if self.logger.isEnabledFor(level):
-                kwargs.setdefault("stacklevel", 2)  # the line that logs; frames of logging itself do not count
+                kwargs.setdefault(
+                    "stacklevel", 3
+                )  # the line that logs, past this and its guard; those of logging do not count
                 self.logger.log(level, msg, *args, **kwargs)  # type: ignore[arg-type]  # passed through as given
         except BaseException as error:
             # A real Ctrl-C that arrives while the main thread logs is not the handler's.
-            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            if issubclass(type(error), KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                 raise
 
 

@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from scheduler.critical import critical
 from scheduler.jobs import Job
 from scheduler.leases import Recovery
 
@@ -147,12 +148,13 @@ def _guarded_hook(
 ) -> Callable[..., None]:
     told = False
 
+    @critical  # else an interrupt of the handler that led here would be dropped with the hook's own errors
     def call(*arguments: object) -> None:
         nonlocal told
         try:
             hook(*arguments)
         except BaseException as error:  # an observer's SystemExit must not end a job either
-            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            if issubclass(type(error), KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                 raise  # it may be a real Ctrl-C that arrived just now
             if not told:
                 told = True

@@ -42,7 +42,7 @@ class JobContext:
         self._reason: InterruptReason | None = None
         self._cancelled_at: float | None = None
         self._event: threading.Event | None = None  # made when asked for: most handlers never do
-        self._interrupt: Callable[[], None] | None = None
+        self._interrupt: Callable[[], bool] | None = None
 
     @property
     def job(self) -> Job:
@@ -109,12 +109,15 @@ class JobContext:
             self._reason = reason
             if self._event is not None:
                 self._event.set()
-            interrupt = self._interrupt
-        if interrupt is not None:
-            interrupt()
+        self.interrupt()
 
-    def on_cancel(self, interrupt: Callable[[], None]) -> None:
-        """Call *interrupt* when the context is cancelled, at once if it is already."""
+    def interrupt(self) -> bool:
+        """Interrupt a handler that was cancelled. False = it could not be done yet: call again in a moment."""
+        interrupt = self._interrupt
+        return interrupt is None or interrupt()
+
+    def on_cancel(self, interrupt: Callable[[], bool]) -> None:
+        """Call *interrupt* when the context is cancelled, at once if it is already. It tells whether it has."""
         with self._lock:
             self._interrupt = interrupt
             cancelled = self._reason is not None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from typing import NoReturn
+
+from scheduler.worker.outcome import describe
 
 
 def end_child(error: BaseException | None) -> NoReturn:
@@ -15,14 +16,16 @@ def end_child(error: BaseException | None) -> NoReturn:
     In the child of a fork the handler's thread is the only one, on a copy of all that the worker holds: going on, it
     would run the jobs in the buffer a second time, and record what the parent records.
     """
-    status = 0
-    if isinstance(error, SystemExit):
-        status = error.code if isinstance(error.code, int) else int(error.code is not None)
-    elif error is not None:
-        status = 1
-        # Not by a stream or a logger: another thread may have held its lock at the fork.
-        os.write(2, "".join(traceback.format_exception(error)).encode(errors="replace"))
+    status = 1
     try:
+        if error is None:
+            status = 0
+        elif issubclass(type(error), SystemExit):  # not isinstance, which asks the error's own code what it is
+            code = getattr(error, "code", None)
+            status = code if isinstance(code, int) else int(code is not None)
+        else:
+            # Not by a stream or a logger: another thread may have held its lock at the fork.
+            os.write(2, describe(error).traceback.encode(errors="replace"))
         sys.stdout.flush()
-    finally:
+    finally:  # whatever the code of the error does: this process must not go on
         os._exit(status & 0xFF)

@@ -21,8 +21,9 @@ class InFlight:
     """
     Held jobs, in one of: buffered, running, unsent. A job whose lease is lost leaves the table, its handler runs on.
 
-    pump: room, take_in, unsent, keep, forget · pool threads: begin, finish · heartbeat: renewable, mark_lost, give_up,
-    release_overdue, watch · any: the counts, start_no_more. No store, handler or hook is called under the lock.
+    pump: room, take_in, unsent, keep, forget · pool threads: begin, finish · heartbeat: renewable, mark_lost ·
+    deadlines: give_up, release_overdue, watch · any: the counts, start_no_more. No store, handler or hook is called
+    under the lock.
     """
 
     def __init__(
@@ -30,13 +31,13 @@ class InFlight:
         config: WorkerConfig,
         *,
         open_context: Callable[[Lease], JobContext],
-        ring_heartbeat: Callable[[], None],
+        ring_deadlines: Callable[[], None],
     ) -> None:
         self._concurrency = config.concurrency
         self._queue_buffer = config.queue_buffer
         self._limit = config.held_limit
         self._open_context = open_context
-        self._ring_heartbeat = ring_heartbeat
+        self._ring_deadlines = ring_deadlines
         self._lock = threading.Lock()  # guards all below
         self._held: dict[LeaseKey, Row] = {}  # not yet settled, released or lost
         self._buffered: deque[Row] = deque()
@@ -46,7 +47,7 @@ class InFlight:
         self._shifts = 0  # pool threads in a shift, stuck ones included
         self._hoarding = True
         self._starting = True
-        self._watched_until = 0.0  # when the heartbeat looks next, by time.monotonic()
+        self._watched_until = 0.0  # when the deadlines are looked at next, by time.monotonic()
 
     # ---- any thread
 
@@ -168,7 +169,7 @@ class InFlight:
         self._running.add(row)
         if context.ends < self._watched_until:
             self._watched_until = context.ends  # one ring is enough for all deadlines up to this one
-            self._ring_heartbeat()
+            self._ring_deadlines()
         return row
 
     def finish(self, row: Row, outcome: Outcome) -> Row | None:
@@ -205,7 +206,10 @@ class InFlight:
         for row in lost:
             if row.context is not None:
                 row.context.cancel("lease lost")
+                self._ring_deadlines()  # the handler may have to be interrupted
         return len(lost)
+
+    # ---- the deadlines
 
     def give_up(self, row: Row, outcome: Outcome) -> bool:
         """Record *outcome* without waiting for the handler; False if it has returned meanwhile."""
@@ -232,7 +236,7 @@ class InFlight:
         return self._release_buffered()
 
     def watch(self, until: float, grace: float) -> float:
-        """The heartbeat sleeps until *until* or the next deadline or giving-up, which is the answer."""
+        """The deadlines' thread sleeps until *until* or the next deadline or giving-up, which is returned."""
         with self._lock:
             # What it was rung for stays its next look, even if that job is done: else each of many short jobs rings.
             if time.monotonic() < self._watched_until:

@@ -1,15 +1,39 @@
-"""Raising an exception inside a handler's thread, without ever losing that thread."""
+"""Raising an exception inside a handler's thread, without ever losing that thread or a lock that it holds."""
 
 from __future__ import annotations
 
+import _weakrefset
+import contextlib
 import ctypes
+import logging
+import sys
 import threading
+import weakref
 from collections.abc import Callable
+from types import FrameType
+from typing import Final
 
+from scheduler.critical import Interruptible as Run
+from scheduler.critical import here
 from scheduler.errors import JobInterrupted
 
 _set_exception = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _set_exception.argtypes = (ctypes.c_ulong, ctypes.py_object)
+
+# Files of modules whose functions take or give back locks in Python, or whose callbacks swallow exceptions.
+_LOCKING: Final = frozenset(
+    {
+        threading.Condition.__enter__.__code__.co_filename,
+        contextlib.contextmanager.__code__.co_filename,
+        weakref.WeakValueDictionary.__init__.__code__.co_filename,
+        _weakrefset.WeakSet.__init__.__code__.co_filename,
+        "<frozen importlib._bootstrap>",
+    }
+)
+_LOGGING: Final = logging.Handler.handle.__code__.co_filename
+# Of logging's functions these take a lock before they enter the block that gives it back, up to Python 3.12.
+_LOGGING_LOCKS: Final = frozenset({"acquire", "release", "handle", "_acquireLock", "_releaseLock"})
+_ENTERING: Final = frozenset({"__enter__", "__exit__"})
 
 
 class _Raised(JobInterrupted):
@@ -23,37 +47,63 @@ class _Stopper(BaseException):
     """Raised in the own thread to take the place of one that may be pending still."""
 
 
-class Interruptible:
+class Interruptible(Run):
     """
     Runs one function, inside which `interrupt()` of another thread raises `JobInterrupted`, at most once.
 
-    The exception comes at the next Python instruction, so it waits for a call into C to return. None escapes from
-    `run`: it may land anywhere until the window is shut, so shutting is repeated until it held.
+    The exception comes at the next Python instruction, so it waits for a call into C to return. It also waits for the
+    end of the library's critical sections, and for a moment at which the thread neither takes nor gives back a lock of
+    `threading`, `logging` or the like. None escapes from `run`.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()  # guards _open and _asked
-        self._open = False
-        self._asked = False
+        # No lock guards these: CPython changes threads at calls, loops and the starts of functions only, and what must
+        # happen in one go below has none of them. A lock could itself be left held by what is raised here.
+        self.depth = 1  # 0 = inside the function, and in no critical section
+        self._asked = self._raised = False
         self._thread = threading.get_ident()
 
-    def interrupt(self) -> None:
-        """Raise in the thread that made this object, inside its present or coming `run`. Any thread."""
-        with self._lock:
-            if self._asked:
-                return
-            self._asked = True  # first: in this very thread the next line is interrupted itself
-            if self._open:
+    def interrupt(self) -> bool:
+        """
+        Raise in the thread that made this object, inside its present or coming `run`. Any thread.
+
+        False where that was not possible yet: ask again in a moment. In the thread itself it is raised at once.
+        """
+        self._asked = True
+        if threading.get_ident() == self._thread:
+            self.left()
+        elif not self._raised:
+            self._raise_there()
+        return self._raised
+
+    def left(self) -> None:
+        """Raise what waited for the end of a critical section, unless this is no place for it either."""
+        if self._asked and not self._raised and self.depth == 0 and _may_land(sys._getframe(2)):  # noqa: SLF001 - documented
+            self._raised = True
+            raise _Raised
+
+    def _raise_there(self) -> None:
+        frame = sys._current_frames().get(self._thread)  # noqa: SLF001 - documented
+        if frame is None or not _may_land(frame):
+            return
+        # In one go, see above: a `for` over the callable calls it without a chance for other threads. So the thread is
+        # still where it was looked at, has entered no critical section, and the exception lands there.
+        for frames in iter(sys._current_frames, None):  # noqa: SLF001 - documented
+            if self.depth == 0 and not self._raised and frames[self._thread] is frame:
+                self._raised = True
                 _set_exception(self._thread, _Raised)
+            break
 
     def run(self, function: Callable[[], object]) -> tuple[object, BaseException | None]:
         """What *function* returned, and what it raised (None if it returned)."""
         result: object = None
         raised: BaseException | None = None
         returned = False
+        outer, here.run = here.run, self
         try:
-            self._open = True
-            if self._asked:
+            self.depth = 0
+            if self._asked and not self._raised:
+                self._raised = True
                 raise _Raised  # noqa: TRY301 - asked before the window opened: as if it had landed in it
             result = function()
             returned = True
@@ -62,14 +112,14 @@ class Interruptible:
         finally:
             while True:
                 try:
-                    with self._lock:
-                        self._open = False
-                    if self._asked:
+                    self.depth = 1
+                    if self._raised:
                         self._flush()
                     break
                 except _Raised as error:
                     if not returned and raised is None:  # a function that returned in time has succeeded
                         raised = error
+        here.run = outer
         try:
             return result, raised
         finally:
@@ -88,3 +138,24 @@ class Interruptible:
                 pass
         except _Stopper:
             return
+
+
+def _may_land(frame: FrameType) -> bool:
+    """
+    Whether an exception may be raised in *frame*, the innermost one of its thread.
+
+    Not where it would come between taking a lock and the block that gives it back, nor before a lock is given back.
+    Only the innermost frame counts for that: further out, these blocks are entered. Inside a finaliser, however deep,
+    the interpreter would print it and go on.
+    """
+    code = frame.f_code
+    if code.co_filename in _LOCKING or code.co_name in _ENTERING:
+        return False
+    if code.co_filename == _LOGGING and code.co_name in _LOGGING_LOCKS:
+        return False
+    outer: FrameType | None = frame
+    while outer is not None:
+        if outer.f_code.co_name == "__del__":
+            return False
+        outer = outer.f_back
+    return True

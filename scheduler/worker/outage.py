@@ -21,7 +21,8 @@ _MAY_ONLY_READ = "promote_due"  # on stores that derive ready; a store that take
 
 def may_pass(error: BaseException) -> bool:
     """Whether *error* is one of a store that may be well again later, so that the call is worth repeating."""
-    return isinstance(error, BackendError) and not isinstance(error, BackendClosed | SchemaMismatch | NotSupported)
+    kind = type(error)  # not isinstance, which asks the error's own code what it is
+    return issubclass(kind, BackendError) and not issubclass(kind, (BackendClosed, SchemaMismatch, NotSupported))
 
 
 class BackOff:

@@ -48,13 +48,13 @@ def describe(error: BaseException) -> ErrorDetail:
     return ErrorDetail(kind=_kind(error), message=_tried(lambda: str(error)), traceback=_traceback(error))
 
 
-def describe_signal(signal: Retry | Discard) -> ErrorDetail:
+def describe_signal(signal: BaseException) -> ErrorDetail:
     """
     A `Retry` or `Discard` as it is stored: its reason, and the traceback where it was raised because of another error.
 
     The other error is also named in the message of a signal without a reason.
     """
-    name = Retry.__name__ if isinstance(signal, Retry) else Discard.__name__
+    name = (Retry if issubclass(type(signal), Retry) else Discard).__name__
     reason = _tried(lambda: str(signal))
     cause = _cause(signal)
     if cause is None:
@@ -90,9 +90,12 @@ def _traceback(error: BaseException) -> str:
     return _tried(lambda: "".join(traceback.format_exception(error, limit=-50)))
 
 
+_NAME = vars(type)["__name__"]  # whatever a metaclass does when it is asked for a name
+
+
 def _tried(text: Callable[[], object]) -> str:
     try:
         # str() of a str subclass could run its code again later; join makes a plain one.
         return "".join((str(text()),))
     except BaseException as error:  # noqa: BLE001 - __str__ may raise anything, SystemExit included
-        return f"<not printable: {type(error).__name__}>"
+        return f"<not printable: {_NAME.__get__(type(error))}>"

@@ -44,16 +44,17 @@ class PumpThread:
         self._enter = enter
         self._crashed = crashed
         self._ended = ended
-        self._given_up = False
+        self._given_up = self._over = False
         self._thread = threading.Thread(target=self._run, name="scheduler-pump", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
         self._thread.start()
 
-    def is_alive(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread.is_alive()
+    @property
+    def running(self) -> bool:
+        """Whether it has something to do still. False when `ended` is called, though the thread may be alive yet."""
+        return self._thread.ident is not None and not self._over
 
     def give_up(self) -> None:
         """The time is up: record no more. Any thread."""
@@ -78,6 +79,7 @@ class PumpThread:
         except BaseException as error:  # noqa: BLE001 - as above
             self._crashed(error)
             self._wait_for_handlers()
+        self._over = True
         self._ended()
 
     def _check_stuck(self) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import time
+from collections.abc import Awaitable
 from contextvars import Context
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from typing import Any, cast
 
 from scheduler.config import WorkerConfig
 from scheduler.errors import Discard, InterruptReason, InvalidHandler, JobInterrupted, JobTimeout, Retry, Snooze
@@ -25,6 +27,7 @@ from scheduler.worker.outcome import Outcome, Verdict, describe, describe_signal
 from scheduler.worker.unknown import unknown_type
 
 _FALLBACK = RetryPolicy()
+_NOT_RUN = (Awaitable, GeneratorType, AsyncGeneratorType)
 
 
 class JobRunner:
@@ -104,10 +107,11 @@ class JobRunner:
     def _succeeded(self, lease: Lease, handler: Handler, result: object) -> Outcome:
         if result is None:
             return Outcome(Verdict.COMPLETE, Completion(lease=lease))
-        if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
-            if inspect.iscoroutine(result):
-                result.close()  # else it warns, from wherever it is collected, that it was never awaited
-            message = f"the handler returned a {type(result).__name__}, which nobody runs"
+        kind = type(result)  # not isinstance, which asks the result's own code what it is
+        if issubclass(kind, _NOT_RUN):
+            if kind is CoroutineType:  # else it warns, from wherever it is collected, that it was never awaited
+                cast("CoroutineType[Any, Any, Any]", result).close()
+            message = f"the handler returned a {kind.__name__}, which nobody runs"
             return self._failed(lease, handler, ErrorDetail(kind=InvalidHandler.__name__, message=message), None)
         return Outcome(Verdict.COMPLETE, Completion(lease=lease, result=self._encoded(lease, result)))
 
@@ -116,6 +120,8 @@ class JobRunner:
             return None
         try:
             encoded = self._serializer.dumps(result)
+            if type(encoded) is not bytes:
+                raise TypeError(f"the serializer made {type(encoded).__name__} of it, not bytes")  # noqa: TRY301 - as any
         except BaseException as error:  # noqa: BLE001 - the job has succeeded, whatever its result's code raises
             self._log.result_dropped(lease.job, describe(error))
             return None
@@ -126,21 +132,22 @@ class JobRunner:
         return encoded
 
     def _raised(self, lease: Lease, handler: Handler, ctx: JobContext, error: BaseException) -> Outcome:
+        kind = type(error)  # as above
         # One that a handler raises of its own accord, without being cancelled, is an exception like any other.
-        if isinstance(error, JobInterrupted) and ctx.reason is not None:
+        if issubclass(kind, JobInterrupted) and ctx.reason is not None:
             return self._interrupted(lease, handler, ctx.reason, error)
-        if isinstance(error, Snooze) and (delay := _asked(error)) is not None:
+        if issubclass(kind, Snooze) and (delay := _asked(error)) is not None:
             return put_back(lease, delay)
-        if isinstance(error, Discard):
+        if issubclass(kind, Discard):
             detail = describe_signal(error)
             self._log.dead(lease.job, detail, error)
             return Outcome(Verdict.BURY, Failure(lease=lease, error=detail))
-        if isinstance(error, Retry):
+        if issubclass(kind, Retry):
             return self._failed(lease, handler, describe_signal(error), error, delay=_asked(error))
         # A Snooze without a number too: put back without a delay it would come again and again without an end.
         return self._failed(lease, handler, describe(error), error)
 
-    def _interrupted(self, lease: Lease, handler: Handler, reason: InterruptReason, error: JobInterrupted) -> Outcome:
+    def _interrupted(self, lease: Lease, handler: Handler, reason: InterruptReason, error: BaseException) -> Outcome:
         if reason != "timeout":
             return released(lease)  # a job whose lease is lost is not held any more, and this outcome is dropped
         message = f"the handler was interrupted at its timeout of {lease.job.timeout:g} s"
@@ -173,7 +180,7 @@ class JobRunner:
         return self._config.retry_policy
 
 
-def _asked(signal: Retry | Snooze) -> float | None:
+def _asked(signal: BaseException) -> float | None:
     """The delay that a signal carries, None where that is no number: a subclass may have set anything, or nothing."""
     delay = getattr(signal, "delay", None)
     if isinstance(delay, bool) or not isinstance(delay, int | float) or delay != delay:  # noqa: PLR0124 - NaN alone differs from itself

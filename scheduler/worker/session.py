@@ -13,6 +13,7 @@ from scheduler.errors import BackendClosed, WorkerCrashed
 from scheduler.logs import GuardedLogger
 from scheduler.metrics import Metrics
 from scheduler.serializers import Serializer
+from scheduler.worker.deadlines import Deadlines
 from scheduler.worker.doorbell import SIGNALS_SEEN_WITHIN, Doorbell, Latch
 from scheduler.worker.ending import Ending
 from scheduler.worker.handlers import Handlers
@@ -85,7 +86,7 @@ class Session:
         self.inflight = InFlight(
             config,
             open_context=self._runner.open,
-            ring_heartbeat=lambda: self._heartbeat.ring(),  # noqa: PLW0108 - that ticker is made below
+            ring_deadlines=lambda: self._deadlines.ring(),  # noqa: PLW0108 - that ticker is made below
         )
         self._doorbell = doorbell
         self._pool = BoundedPool(config.concurrency, self._shift, enter)
@@ -100,7 +101,9 @@ class Session:
             crashed=self._crashed,
             ended=self._news.ring,
         )
-        self._heartbeat = self._ticker("heartbeat", Heartbeat(run, self.inflight, self._runner).beat, lasting=True)
+        # Two threads: a renewal may wait for the store, and no deadline may wait with it.
+        self._heartbeat = self._ticker("heartbeat", Heartbeat(run, self.inflight).beat, lasting=True)
+        self._deadlines = self._ticker("deadlines", Deadlines(run, self.inflight, self._runner).watch, lasting=True)
         promoter = Promoter(run)
         promoting = self._ticker("promote", promoter.promote)
         self._leasing = [promoting, self._ticker("recover", Recoverer(run).recover)]  # those that end first
@@ -150,7 +153,7 @@ class Session:
         finally:
             self._let_go()
         if self._error is not None:
-            if isinstance(self._error, WorkerCrashed):
+            if issubclass(type(self._error), WorkerCrashed):
                 raise self._error
             raise WorkerCrashed(f"the worker ended because of {type(self._error).__name__}") from self._error
         if interrupted is not None:
@@ -159,7 +162,7 @@ class Session:
 
     def _wait_for_wish(self) -> None:
         try:
-            for ticker in (self._heartbeat, *self._leasing):
+            for ticker in (self._heartbeat, self._deadlines, *self._leasing):
                 ticker.start()
             self._pump_thread.start()
         except RuntimeError as error:  # the system lets this process have no more threads
@@ -172,21 +175,22 @@ class Session:
             ticker.stop()
         self.inflight.start_no_more()
         self._doorbell.ring()
-        while self._pump_thread.is_alive() and (left := self.ending.until_cancel):
+        while self._pump_thread.running and (left := self.ending.until_cancel):
             self._news.wait(min(left, SIGNALS_SEEN_WITHIN))
         self._cancel_handlers()
-        while self._pump_thread.is_alive() and (left := self.ending.until_end):
+        while self._pump_thread.running and (left := self.ending.until_end):
             self._news.wait(min(left, SIGNALS_SEEN_WITHIN))
 
     def _cancel_handlers(self) -> None:
         for row in self.inflight.started:
             if row.context is not None:
                 row.context.cancel("stopping")
+        self._deadlines.ring()  # handlers may have to be interrupted
 
     def _let_go(self) -> None:
         self._cancel_handlers()
         self._pump_thread.give_up()
-        tickers = (*self._leasing, self._heartbeat)
+        tickers = (*self._leasing, self._heartbeat, self._deadlines)
         for ticker in tickers:
             ticker.stop()
         # A store that does not answer may hold them up: they end when it does.
@@ -211,7 +215,7 @@ class Session:
         if type(first) is not type(error):  # the heartbeat may fail of the same again and again, until the end
             self._logger.error("The worker stops: %s", type(error).__name__, exc_info=error)
         # Into a closed backend nothing can be recorded: there is no sense in letting handlers work on for long.
-        closed = isinstance(error, BackendClosed)
+        closed = issubclass(type(error), BackendClosed)
         self.ending.ask(self._config.timeout_grace if closed else self._config.shutdown_grace)
 
     def _shift(self) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from scheduler.jobs import Job, Priority
 from scheduler.leases import Recovery
+from scheduler.logs import GuardedLogger
 from scheduler.metrics import HOOKS, CountingMetrics, Metrics, MetricsGroup, NopMetrics, guarded
 from scheduler.states import JobState
 
@@ -151,6 +152,25 @@ def test_whatever_a_hook_raises_is_logged_once_and_dropped(
     assert all(record.exc_info and record.exc_info[0] is error for record in caplog.records)
     for name in HOOKS:
         assert sum(f"hook {name} failed" in message for message in caplog.messages) == 1
+
+
+def test_an_error_that_raises_when_it_is_looked_at_is_dropped_too() -> None:
+    class Unasked(Exception):  # noqa: N818 - named for what it is
+        @property  # type: ignore[misc]  # what isinstance() asks for when the type does not fit
+        def __class__(self) -> type:
+            raise RuntimeError("no class")
+
+    class Fails(Metrics):
+        def stuck(self, threads: int) -> None:
+            raise Unasked
+
+    class FailsToLog(logging.Handler):
+        def handle(self, record: logging.LogRecord) -> bool:
+            raise Unasked
+
+    logger = logging.Logger("unasked")  # noqa: LOG001 - seen by this test alone
+    logger.addHandler(FailsToLog())
+    guarded(Fails(), GuardedLogger(logger)).stuck(1)
 
 
 def test_a_ctrl_c_on_the_main_thread_passes() -> None:

@@ -73,6 +73,15 @@ class ClassRaises(Exception):
         raise RuntimeError("no class")
 
 
+class NothingCanBeAsked(ClassRaises):
+    """Neither what it is, nor whether it is true, nor what it equals."""
+
+    __bool__ = _refuse(RuntimeError("no truth"))
+    __eq__ = _refuse(RuntimeError("no equality"))
+    __hash__ = _refuse(RuntimeError("no hash"))  # type: ignore[assignment]  # the purpose
+    __getattribute__ = _refuse(SystemExit("no attribute"))
+
+
 class _Meta(type):
     def __getattribute__(cls, name: str) -> object:
         if name in ("__qualname__", "__module__", "__name__"):
@@ -117,6 +126,7 @@ HOSTILE: list[Callable[[], BaseException]] = [
     HugeText,
     WithNul,
     ClassRaises,
+    NothingCanBeAsked,
     Nameless,
     NotesRaise,
     in_a_circle,

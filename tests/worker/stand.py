@@ -179,7 +179,7 @@ class Rooms:
     def __init__(self, stand: Stand, **changes: object) -> None:
         self.stand = stand
         self.config = stand.config(**changes)
-        self.rings = 0  # of the heartbeat's doorbell
+        self.rings = 0  # of the deadlines' doorbell
         logger = GuardedLogger(logging.getLogger("scheduler.worker"))
         self.outage = Outage(self.config, stand.watch, logger)
         self.run = Run(
@@ -199,7 +199,7 @@ class Rooms:
             metrics=stand.watch,
             logger=logger,
         )
-        self.inflight = InFlight(self.config, open_context=self.runner.open, ring_heartbeat=self._ring)
+        self.inflight = InFlight(self.config, open_context=self.runner.open, ring_deadlines=self._ring)
 
     def _ring(self) -> None:
         self.rings += 1

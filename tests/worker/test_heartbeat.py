@@ -1,10 +1,9 @@
-"""Renewing what is held, and watching deadlines: beat by beat, without the heartbeat's thread."""
+"""Renewing what is held: beat by beat, without the heartbeat's thread."""
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -22,7 +21,7 @@ from worker.stand import SOON, Rooms, Stand
 class Beating(Rooms):
     def __init__(self, stand: Stand, **changes: object) -> None:
         super().__init__(stand, **{"lease_duration": 30.0, "heartbeat_interval": 10.0, "concurrency": 4, **changes})
-        self.heartbeat = Heartbeat(self.run, self.inflight, self.runner)
+        self.heartbeat = Heartbeat(self.run, self.inflight)
 
     def hold(self, count: int = 1, **fields: object) -> list[Lease]:
         self.stand.add_many(count, **fields)
@@ -37,8 +36,7 @@ class Beating(Rooms):
 
     def now_due(self) -> None:
         """Let the time of the next renewal have come, for which it sleeps."""
-        self.inflight._watched_until = 0.0
-        self.heartbeat._next_renewal = time.monotonic()
+        self.heartbeat._next = time.monotonic()
 
 
 Make = Callable[..., Beating]
@@ -139,116 +137,6 @@ def test_what_no_repeat_heals_is_raised(stand: Stand, beating: Make, error: type
     rooms.now_due()
     with pytest.raises(error):
         rooms.heartbeat.beat()
-
-
-# ---- deadlines
-
-
-def test_the_pause_ends_at_the_nearest_deadline(stand: Stand, beating: Make) -> None:
-    rooms = beating()
-    rooms.hold(2, timeout=3.0)
-    rooms.start()
-    rooms.start()
-    assert 2.0 < rooms.heartbeat.beat() <= 3.0
-
-
-def test_a_handler_past_its_deadline_is_cancelled_and_then_given_its_grace(stand: Stand, beating: Make) -> None:
-    rooms = beating(timeout_grace=5.0)
-    rooms.hold(1, timeout=0.01)
-    row = rooms.start()
-    assert row.context is not None
-    row.context.cancelled  # noqa: B018 - looked at before
-    assert threading.Event().wait(0.02) is False
-    pause = rooms.heartbeat.beat()
-    assert row.context.reason == "timeout"
-    assert 4.0 < pause <= 5.0
-    assert not row.given_up
-
-
-def test_deadlines_are_watched_while_the_store_is_away(stand: Stand, beating: Make) -> None:
-    rooms = beating()
-    rooms.hold(1, timeout=0.01)
-    row = rooms.start()
-    stand.faults.before("renew", times=None)
-    for _ in range(6):  # so that the back-off is long
-        rooms.now_due()
-        rooms.heartbeat.beat()
-    assert row.context is not None
-    stand.until(lambda: row.context and row.context.remaining() < 0.0)
-    rooms.heartbeat.beat()
-    assert row.context.reason == "timeout"
-
-
-@pytest.fixture
-def sleeper() -> Iterator[Callable[[Beating], tuple[Row, threading.Event]]]:
-    """Starts a job on a thread that does not heed its cancellation."""
-    over, threads = threading.Event(), list[threading.Thread]()
-
-    def start(rooms: Beating) -> tuple[Row, threading.Event]:
-        rows: list[Row] = []
-        begun = threading.Event()
-
-        def a_handler_that_hangs() -> None:
-            rows.append(rooms.start())
-            begun.set()
-            over.wait(SOON)
-            rooms.inflight.finish(rows[0], Outcome(Verdict.COMPLETE, Completion(lease=rows[0].lease)))
-
-        thread = threading.Thread(target=a_handler_that_hangs)
-        thread.start()
-        threads.append(thread)
-        assert begun.wait(SOON)
-        return rows[0], over
-
-    yield start
-    over.set()
-    for thread in threads:
-        thread.join(SOON)
-
-
-Sleeper = Callable[[Beating], tuple[Row, threading.Event]]
-
-
-def test_one_that_does_not_heed_its_cancellation_is_given_up_with_its_stack(
-    stand: Stand, beating: Make, sleeper: Sleeper, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Guarantee 4: it is renewed no more, its attempt counts, and its thread shows as stuck."""
-    rooms = beating(timeout_grace=0.0)
-    (lease,) = rooms.hold(1, timeout=0.001)
-    row, over = sleeper(rooms)
-    stand.until(lambda: rooms.heartbeat.beat() is not None and row.given_up)
-    assert (rooms.inflight.stuck, rooms.inflight.renewable()) == (1, [])
-    assert stand.watch.counts["stuck"] == 1
-    (outcome,) = rooms.inflight.unsent(10)
-    assert outcome.verdict is Verdict.RETRY
-    assert "JobTimeout" in repr(outcome.order)
-    assert "a_handler_that_hangs" in repr(outcome.order)
-    assert "a_handler_that_hangs" in caplog.text
-    assert rooms.run.doorbell.wait(0.0)
-    over.set()
-    stand.until(lambda: rooms.inflight.stuck == 0)
-    rooms.heartbeat.beat()
-    assert stand.watch.counts["stuck"] == 0, "a gauge goes down as well"
-    assert lease.job.id == row.lease.job.id
-
-
-def test_one_that_returns_while_it_is_being_given_up_has_succeeded(stand: Stand, beating: Make) -> None:
-    rooms = beating(timeout_grace=0.0)
-    rooms.hold(1, timeout=0.001)
-    row = rooms.start()
-    rooms.inflight.finish(row, Outcome(Verdict.COMPLETE, Completion(lease=row.lease)))
-    assert not rooms.heartbeat._give_up(row)
-    assert rooms.inflight.stuck == 0
-    assert [outcome.verdict for outcome in rooms.inflight.unsent(10)] == [Verdict.COMPLETE]
-
-
-def test_jobs_that_wait_for_a_whole_lease_go_back(stand: Stand, beating: Make) -> None:
-    rooms = beating(lease_duration=0.02, heartbeat_interval=0.01, queue_buffer=3, concurrency=1)
-    leases = rooms.hold(3)
-    rooms.start()
-    stand.until(lambda: rooms.heartbeat.beat() is not None and rooms.inflight.buffered == 0)
-    assert {outcome.lease for outcome in rooms.inflight.unsent(10)} == set(leases[1:])
-    assert rooms.run.doorbell.wait(0.0)
 
 
 def test_renewing_keeps_a_job_longer_than_its_lease(stand: Stand, beating: Make) -> None:

@@ -22,12 +22,12 @@ from worker.test_runner import a_lease
 
 
 class Table(InFlight):
-    """Counts the rings of the heartbeat's bell."""
+    """Counts the rings of the deadlines' bell."""
 
     def __init__(self, *, lease_duration: float = 30.0, **config: object) -> None:
         self.rings = 0
         chosen = WorkerConfig(lease_duration=lease_duration, heartbeat_interval=lease_duration / 3, **config)  # type: ignore[arg-type]  # by name
-        super().__init__(chosen, open_context=_open, ring_heartbeat=self._count)
+        super().__init__(chosen, open_context=_open, ring_deadlines=self._count)
 
     def _count(self) -> None:
         self.rings += 1
@@ -414,7 +414,7 @@ def test_jobs_that_waited_for_a_whole_lease_are_given_back_and_none_is_hoarded()
 # ---- deadlines
 
 
-def test_the_first_deadline_before_the_next_beat_rings_the_heartbeat_once() -> None:
+def test_the_first_deadline_before_the_next_look_rings_once() -> None:
     table = Table(concurrency=9, queue_buffer=0)
     assert table.watch(time.monotonic() + 10.0, 1.0) > 0.0
     table.take(3, timeout=60.0)
@@ -427,7 +427,7 @@ def test_the_first_deadline_before_the_next_beat_rings_the_heartbeat_once() -> N
     assert table.rings == 1
 
 
-def test_many_short_jobs_ring_once_although_each_is_gone_when_the_heartbeat_looks() -> None:
+def test_many_short_jobs_ring_once_although_each_is_gone_at_the_next_look() -> None:
     table = Table(concurrency=1, queue_buffer=0)
     table.watch(time.monotonic() + 10.0, 1.0)
     for _ in range(50):
@@ -440,7 +440,7 @@ def test_many_short_jobs_ring_once_although_each_is_gone_when_the_heartbeat_look
     assert table.rings == 1
 
 
-def test_the_heartbeat_sleeps_until_the_nearest_of_renewal_deadline_and_giving_up() -> None:
+def test_the_next_look_is_at_the_nearest_deadline_or_giving_up() -> None:
     table = Table(concurrency=3, queue_buffer=0)
     soon = time.monotonic() + 100.0
     assert table.watch(soon, 2.0) == soon

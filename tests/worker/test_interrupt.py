@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import gc
+import inspect
+import logging
 import random
 import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from io import StringIO
 from queue import SimpleQueue
 
 import pytest
 
+from scheduler.backend import Backend, TopologyAdmin, TransactionalEnqueue, Wakeups
+from scheduler.critical import critical
 from scheduler.errors import JobInterrupted
+from scheduler.logs import GuardedLogger
+from scheduler.metrics import Metrics, guarded
 from scheduler.worker.interrupt import Interruptible
-from worker.stand import SOON
+from worker.stand import SOON, Stand
 
 
 def test_what_returns_or_raises_by_itself_comes_through() -> None:
@@ -86,6 +93,183 @@ def test_a_second_interrupt_does_nothing() -> None:
         return "not interrupted"
 
     assert guard.run(handler) == ("cleaned up", None)
+
+
+# ---- where it does not land
+
+
+class Target:
+    """Runs *handler* on a thread of its own, where it can be interrupted."""
+
+    def __init__(self, handler: Callable[[], object]) -> None:
+        self._guards: Future[Interruptible] = Future()
+        self._pool = ThreadPoolExecutor(1)
+        self._outcome = self._pool.submit(self._run, handler)
+
+    def _run(self, handler: Callable[[], object]) -> tuple[object, BaseException | None]:
+        guard = Interruptible()
+        self._guards.set_result(guard)
+        return guard.run(handler)
+
+    def interrupt(self) -> bool:
+        return self._guards.result(SOON).interrupt()
+
+    def outcome(self) -> tuple[object, BaseException | None]:
+        """Once it has ended, interrupted again and again as the worker does."""
+        while not self._outcome.done():
+            self.interrupt()
+            time.sleep(0.001)
+        self._pool.shutdown()
+        return self._outcome.result(SOON)
+
+
+class Place:
+    """Somewhere a thread stays until the test says so."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.over = False
+
+    def stay(self) -> None:
+        self.reached.set()
+        end = time.monotonic() + SOON
+        while not self.over and time.monotonic() < end:
+            pass
+
+
+def test_an_interrupt_waits_for_the_end_of_the_outermost_critical_section() -> None:
+    place, ends = Place(), []
+
+    @critical
+    def inner() -> None:
+        place.stay()
+
+    @critical
+    def outer() -> None:
+        inner()
+        ends.append("inner")
+        for _ in range(1_000):
+            time.monotonic()
+        ends.append("outer")
+
+    def handler() -> None:
+        outer()
+        ends.append("handler")
+
+    target = Target(handler)
+    assert place.reached.wait(SOON)
+    assert not target.interrupt()
+    place.over = True
+    result, raised = target.outcome()
+    assert isinstance(raised, JobInterrupted)
+    assert (result, ends) == (None, ["inner", "outer"])
+
+
+def test_what_a_critical_section_raised_is_the_context_of_the_interrupt() -> None:
+    place = Place()
+
+    @critical
+    def fail() -> None:
+        place.stay()
+        raise ValueError
+
+    target = Target(fail)
+    assert place.reached.wait(SOON)
+    target.interrupt()
+    place.over = True
+    _, raised = target.outcome()
+    assert isinstance(raised, JobInterrupted)
+    assert isinstance(raised.__context__, ValueError)
+
+
+class Waits(Metrics):
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    def stuck(self, threads: int) -> None:
+        self.place.stay()
+
+
+class WaitsInLog(logging.Handler):
+    def __init__(self, place: Place) -> None:
+        super().__init__()
+        self.place = place
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.place.stay()
+
+
+@pytest.mark.parametrize("guard", ["metrics", "logger"])
+def test_a_guard_swallows_no_interrupt(guard: str) -> None:
+    place = Place()
+    logger = logging.Logger("guarded")  # noqa: LOG001 - seen by this test alone
+    logger.addHandler(WaitsInLog(place))
+    hooks = guarded(Waits(place), logger)
+    act = {"metrics": lambda: hooks.stuck(1), "logger": lambda: GuardedLogger(logger).warning("x")}[guard]
+
+    def handler() -> None:
+        while True:
+            act()
+
+    target = Target(handler)
+    assert place.reached.wait(SOON)
+    assert not target.interrupt()
+    place.over = True
+    assert isinstance(target.outcome()[1], JobInterrupted)
+
+
+def test_no_interrupt_lands_where_a_log_handlers_lock_is_taken() -> None:
+    logger = logging.Logger("busy")  # noqa: LOG001 - seen by this test alone
+    log_handler = logging.StreamHandler(StringIO())
+    logger.addHandler(log_handler)
+    assert log_handler.lock is not None
+    started = threading.Event()
+
+    def handler() -> None:
+        started.set()
+        while True:
+            logger.warning("x")
+
+    with log_handler.lock:
+        target = Target(handler)
+        assert started.wait(SOON)
+        end = time.monotonic() + SOON
+        while sys._current_frames()[target._guards.result(SOON)._thread].f_code.co_name not in ("acquire", "handle"):
+            assert time.monotonic() < end
+        assert not target.interrupt()
+    assert isinstance(target.outcome()[1], JobInterrupted)
+    assert log_handler.lock.acquire(timeout=SOON)
+
+
+def test_no_interrupt_lands_in_a_finaliser_where_python_would_drop_it() -> None:
+    place = Place()
+
+    class Finalised:
+        def __del__(self) -> None:
+            place.stay()
+
+    def handler() -> None:
+        held = Finalised()
+        del held
+        while True:
+            pass
+
+    target = Target(handler)
+    assert place.reached.wait(SOON)
+    assert not target.interrupt()
+    place.over = True
+    assert isinstance(target.outcome()[1], JobInterrupted)
+
+
+@pytest.mark.every_store
+def test_every_call_of_a_store_is_a_critical_section(stand: Stand) -> None:
+    """Wherever it is defined, in the class of the store or in one of those that it is made of."""
+    kind = type(stand.backend.wrapped)
+    abilities = (Wakeups, TopologyAdmin, TransactionalEnqueue)
+    offered = [name for ability in abilities if issubclass(kind, ability) for name in vars(ability)]
+    for name in {*vars(Backend), *offered}:
+        if inspect.isfunction(getattr(kind, name, None)) and not name.startswith("_"):
+            assert hasattr(getattr(kind, name), "__scheduler_critical__"), name
 
 
 def test_a_failed_handler_is_not_kept_alive_by_its_traceback() -> None:

@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Self
 
 import pytest
@@ -16,7 +16,10 @@ from scheduler.jobs import Job
 from scheduler.metrics import CountingMetrics
 from scheduler.states import JobState
 from scheduler.worker import JobContext, Report, Worker
-from worker.stand import SOON, Stand
+from scheduler.worker.ending import Ending
+from scheduler.worker.pump import Pump
+from scheduler.worker.pump_thread import PumpThread
+from worker.stand import SOON, Rooms, Stand
 
 IN_TIME = 3.0
 """Seconds that a stop may last beyond its timeout on a machine that is busy with other things."""
@@ -501,3 +504,26 @@ def test_interrupted_handlers_end_with_the_stop(stand: Stand) -> None:
         worker.request_stop(0.4)
         assert running.report() == Report(settled=0, released=1, abandoned=0)
     assert stand.job(job.id).attempts == 0
+
+
+def test_the_end_of_the_pump_is_heard_although_its_thread_has_not_ended_yet(stand: Stand) -> None:
+    """Else the stop would look once more, a second later."""
+    rooms = Rooms(stand)
+    ending = Ending(0.0)
+    ending.ask(0.0)
+    pump = Pump(rooms.run, rooms.inflight, call_in=lambda threads: None, stopping=lambda: True)
+    heard: Future[bool] = Future()
+    thread = PumpThread(
+        pump,
+        rooms.inflight,
+        rooms.config,
+        doorbell=rooms.run.doorbell,
+        ending=ending,
+        enter=lambda: None,
+        crashed=lambda error: None,
+        ended=lambda: heard.set_result(thread.running),
+    )
+    assert not thread.running
+    thread.start()
+    assert heard.result(SOON) is False
+    thread.join(SOON)

@@ -48,6 +48,22 @@ def test_each_operation_may_fail_before_or_after_its_effect(stand: Stand, method
 
 
 @pytest.mark.every_store
+def test_a_deadline_is_heeded_while_a_renewal_waits_for_the_store(stand: Stand) -> None:
+    cancelled = threading.Event()
+
+    def handler(job: Job, ctx: JobContext) -> None:
+        if ctx.cancelled.wait(SOON):
+            cancelled.set()
+
+    stand.add(timeout=0.5)
+    gate = stand.faults.block("renew")
+    with stand.worker(handler, timeout_grace=SOON, **SHORT):
+        assert gate.entered.wait(SOON)
+        assert cancelled.wait(SOON), "the renewal is still under way"
+        gate.release()
+
+
+@pytest.mark.every_store
 def test_finished_work_is_offered_until_it_is_taken_and_counts_as_in_flight(stand: Stand) -> None:
     """Guarantee 6: it ends as succeeded, having run once, and pushes back on leasing meanwhile."""
     jobs = stand.add_many(10)

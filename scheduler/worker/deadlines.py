@@ -1,0 +1,72 @@
+"""Watches the deadlines of handlers. Never waits for the store."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+import traceback
+
+from scheduler.worker.context import JobContext
+from scheduler.worker.inflight import InFlight
+from scheduler.worker.job_log import fields, named
+from scheduler.worker.rows import Row
+from scheduler.worker.run import Run
+from scheduler.worker.runner import JobRunner
+
+_SOONEST = 0.001  # seconds until an interrupt that could not be raised is tried again,
+_SHARE = 0.02  # and after many tries: a fiftieth of the time since the handler was cancelled,
+_LATEST = 1.0  # but not more
+
+
+class Deadlines:
+    """`watch` is the duty of the deadlines' thread and returns the seconds until the next one."""
+
+    def __init__(self, run: Run, inflight: InFlight, runner: JobRunner) -> None:
+        self._run = run
+        self._inflight = inflight
+        self._runner = runner
+        self._stuck = 0  # as the metrics were told last
+
+    def watch(self) -> float:
+        """Cancel what is past its deadline, interrupt what has to be, give up on what does not heed it."""
+        now = time.monotonic()
+        config = self._run.config
+        given_up = 0
+        again = now + config.heartbeat_interval
+        for row in self._inflight.started:
+            if row.context is not None and row.deadline <= now:
+                row.context.cancel("timeout")
+            if row.gives_up_at(config.timeout_grace) <= now and not row.given_up:
+                given_up += self._give_up(row)
+            again = min(again, now + _interrupt(row.context, now))
+        released = self._inflight.release_overdue(now, config.lease_duration)
+        if given_up or released:
+            self._run.doorbell.ring()
+        stuck = self._inflight.stuck
+        if stuck != self._stuck:
+            self._stuck = stuck
+            self._run.metrics.stuck(stuck)
+        return self._inflight.watch(again, config.timeout_grace) - time.monotonic()
+
+    def _give_up(self, row: Row) -> bool:
+        job = row.lease.job
+        stack = _stack_of(row.thread)
+        if not self._inflight.give_up(row, self._runner.timed_out(row.lease, stack)):
+            return False
+        self._run.logger.error(
+            "The handler of job %s does not return; its thread is stuck:\n%s", named(job), stack, extra=fields(job)
+        )
+        return True
+
+
+def _interrupt(context: JobContext | None, now: float) -> float:
+    """Interrupt a cancelled handler that still has to be; returns the seconds until that is tried again."""
+    if context is None or context.cancelled_at is None or context.interrupt():
+        return math.inf
+    return min(max(_SOONEST, (now - context.cancelled_at) * _SHARE), _LATEST)
+
+
+def _stack_of(thread: int) -> str:
+    frame = sys._current_frames().get(thread)  # noqa: SLF001 - the documented way to another thread's stack
+    return "".join(traceback.format_stack(frame, limit=50)) if frame is not None else ""
