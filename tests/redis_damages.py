@@ -8,11 +8,11 @@ from struct import Struct
 
 from scheduler.backend import Backend
 from scheduler.states import JobState
-from scheduler.testing.contract import Damage
+from scheduler.testing.contract import Damage, QueueDamage
 from scheduler.testing.contract.damage_cases import STATES
 from scheduler.topology import partition_of
 from scheduler_backends.redis import RedisBackend
-from scheduler_backends.redis.keys import Keys, Partition
+from scheduler_backends.redis.keys import SUFFIXES, Keys, Partition
 from scheduler_backends.redis.nodes import Word
 from scheduler_backends.redis.routing import Command
 
@@ -147,3 +147,81 @@ OF_JOBS: Mapping[str, Damage] = {
 
 SOME_OF_JOBS = {name: OF_JOBS[name] for name in ("no bytes", "a later format", "policy a list", "history of noise")}
 """Enough where the way to the store is another, and not what is stored."""
+
+
+def _keys(backend: Backend) -> Keys:
+    assert isinstance(backend, RedisBackend)
+    return Keys(backend.config.prefix)
+
+
+def _in_topology(*fields: bytes) -> QueueDamage:
+    return QueueDamage(write=lambda backend, queue: send(backend, b"HSET", _keys(backend).topology(queue), *fields))
+
+
+def _in_partitions(name: bytes, key: str, *words: bytes) -> QueueDamage:
+    def write(backend: Backend, queue: str) -> None:
+        assert isinstance(backend, RedisBackend)
+        for version in backend.topology(queue).versions:
+            for number in range(version.partitions):
+                send(backend, name, _keys(backend).partition(queue, version.version, number).key(key), *words)
+
+    return QueueDamage(write=write)
+
+
+def _also(damage: QueueDamage, *others: QueueDamage) -> QueueDamage:
+    return QueueDamage(write=lambda backend, queue: [one.write(backend, queue) for one in (damage, *others)])
+
+
+_GROUP = b"0123456789abcdef"
+
+OF_QUEUES: Mapping[str, QueueDamage] = {
+    "topology: no hash": QueueDamage(
+        write=lambda backend, queue: send(backend, b"SET", _keys(backend).topology(queue), b"x")
+    ),
+    "topology: active a text": _in_topology(b"active", b"one", b"epoch", b"99"),
+    "topology: active unknown": _in_topology(b"active", b"7", b"epoch", b"99"),
+    "topology: epoch a text": _in_topology(b"epoch", b"soon"),
+    "topology: a size a text": _in_topology(b"v:2", b"x", b"epoch", b"99"),
+    "topology: a size of a million": _in_topology(b"v:1", b"1000000", b"epoch", b"99"),
+    "topology: a size of none": _in_topology(b"v:1", b"0", b"epoch", b"99"),
+    "topology: a size below none": _in_topology(b"v:1", b"-1", b"epoch", b"99"),
+    "topology: a version a text": _in_topology(b"v:abc", b"8", b"epoch", b"99"),
+    "topology: very many versions": _in_topology(
+        *(b"v:%d" % k if k % 2 else b"256" for k in range(1_001, 3_001)), b"epoch", b"99"
+    ),
+    "topology: pause a text": _in_topology(b"pause", b"maybe", b"epoch", b"99"),
+    "topology: no UTF-8": _in_topology(b"\xff", b"\xff", b"epoch", b"\xff"),
+    "queues: no UTF-8": QueueDamage(
+        write=lambda backend, _: send(backend, b"SADD", _keys(backend).queues, b"\xff\xfe")
+    ),
+    "queues: no name": QueueDamage(
+        write=lambda backend, _: send(backend, b"SADD", _keys(backend).queues, b"a\nb", b"")
+    ),
+    "news: noise": QueueDamage(
+        write=lambda backend, queue: [
+            send(backend, b"PUBLISH", _keys(backend).channel(queue), text)
+            for text in (b"", b" ", b"\xff", b"r", b"r nowhere", b"[" * 50_000, b"d \xff\xff")
+        ]
+    ),
+    **{f"{key}: of another type": _in_partitions(b"SET", key, b"x") for key in SUFFIXES},
+    "meta: texts for numbers": _in_partitions(
+        b"HSET", "meta", b"due", b"x", b"tombs", b"many", b"pause", b"", b"gate", b"ajar", b"closing", b"soon"
+    ),
+    "meta: numbers that are none": _in_partitions(
+        b"HSET", "meta", b"due", b"nan", b"tombs", b"-inf", b"pause", b"inf:1x", b"closing", b"inf"
+    ),
+    "tombs: texts": _in_partitions(b"HSET", "tombs", b"2:", b"many", b"x", b"", b"2:\xff", b"-1"),
+    "scores: infinite": _also(
+        *(
+            _in_partitions(b"ZADD", key, score, b"no job")
+            for key in ("scheduled", "waiting", "dead", "expiry")
+            for score in (b"inf", b"-inf")
+        )
+    ),
+    "leases: of nobody": _also(
+        _in_partitions(b"ZADD", "expiry", b"1", _GROUP, b"1", b"x"),
+        _in_partitions(b"HSET", "holding", _GROUP, b"\xff\0\0x", b"n" + _GROUP, b"many", b"w" + _GROUP, b"\xff"),
+        _in_partitions(b"HSET", "leased", b"one", b"of no group", b"two", _GROUP),
+    ),
+}
+"""What is kept of a queue: its topology, its place among the queues, and each key of a partition."""

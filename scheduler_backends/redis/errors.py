@@ -61,6 +61,11 @@ def translated(error: Exception) -> BackendError:
     raise error
 
 
+def is_of_wrong_type(error: BackendError) -> bool:
+    """Whether a key is of another type than ours: somebody else wrote it, and only what needs that key fails."""
+    return "WRONGTYPE" in str(error)
+
+
 def fail(error: Exception) -> NoReturn:
     """Raise the library's error for one of the driver's."""
     raise translated(error) from error

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import cast
 
-from scheduler.errors import BackendError, BackendUnavailable
+from scheduler.errors import BackendError, BackendUnavailable, TopologyError
 from scheduler.topology import QueueTopology, QueueVersion, VersionState, partition_of
 from scheduler_backends.redis.calls import Call, Calls
 from scheduler_backends.redis.config import RedisConfig
-from scheduler_backends.redis.errors import log
+from scheduler_backends.redis.described import described
+from scheduler_backends.redis.errors import is_news, is_of_wrong_type, log
 from scheduler_backends.redis.keys import Keys, Partition
 from scheduler_backends.redis.routing import Command
 from scheduler_backends.redis.scripts import OPEN_GATE, TOPOLOGY_CREATE
@@ -74,19 +75,48 @@ class Layouts:
         return self._known.get(queue)
 
     def read(self, queues: Iterable[str]) -> dict[str, Layout]:
-        """The layouts of *queues* now, in one round trip."""
+        """The layouts of *queues* now, in one round trip; raises `TopologyError` for the first that is damaged."""
+        layouts = self._read(queues)
+        for layout in layouts.values():
+            if isinstance(layout, TopologyError):
+                raise layout
+        return cast("dict[str, Layout]", layouts)
+
+    def readable(self, queues: Iterable[str]) -> dict[str, Layout]:
+        """The layouts of *queues* now, in one round trip, without those that are damaged, which are logged."""
+        layouts = self._read(queues)
+        for layout in layouts.values():
+            if isinstance(layout, TopologyError) and is_news(str(layout)):
+                log.error("%s; this queue is not served until that is mended", layout)
+        return {name: layout for name, layout in layouts.items() if isinstance(layout, Layout)}
+
+    def _read(self, queues: Iterable[str]) -> dict[str, Layout | TopologyError]:
         names = list(queues)
-        answers = self._calls.plain(
-            *(Command(self._keys.topology(name), (b"HGETALL", self._keys.topology(name))) for name in names)
+        answers = self._calls.run(
+            (), [Command(self._keys.topology(name), (b"HGETALL", self._keys.topology(name))) for name in names]
         )
-        return {name: self._note(name, answer) for name, answer in zip(names, answers, strict=True)}
+        layouts: dict[str, Layout | TopologyError] = {}
+        for name, answer in zip(names, answers, strict=True):
+            if isinstance(answer, BackendError) and not is_of_wrong_type(answer):
+                raise answer
+            try:
+                layouts[name] = self._note(name, answer)
+            except TopologyError as error:
+                layouts[name] = error
+        return layouts
 
     def create(self, queue: str) -> Layout:
         """The layout of *queue*, created in the store where there is none."""
         # Listed first: a queue that has jobs is always known.
         self._calls.plain(Command(self._keys.queues, (b"SADD", self._keys.queues, queue.encode())))
         version, partitions = self._config.active_version, self._config.partitions
-        return self._note(queue, self._calls.on_key(TOPOLOGY_CREATE, self._keys.topology(queue), version, partitions))
+        try:
+            fields = self._calls.on_key(TOPOLOGY_CREATE, self._keys.topology(queue), version, partitions)
+        except BackendError as error:
+            if not is_of_wrong_type(error):
+                raise
+            fields = error
+        return self._note(queue, fields)
 
     def open(self, layout: Layout, partitions: Iterable[Partition]) -> None:
         """Open the gates of *partitions*, which were never opened, or are sealed and stay so."""
@@ -110,7 +140,8 @@ class Layouts:
         layouts = {queue: self._known.get(queue) for queue in queues}
         unknown = [queue for queue, layout in layouts.items() if layout is None]
         if unknown:
-            layouts.update(self.read(unknown))
+            layouts.update(self.readable(unknown))
+        queues = [queue for queue in queues if layouts[queue] is not None]
         for _ in range(ROUNDS):
             partitions = [
                 partition
@@ -125,15 +156,15 @@ class Layouts:
             asked.update(partitions)
             changed = []
             for queue, epoch in zip(queues, answers[len(calls) :], strict=True):
-                if isinstance(epoch, BackendError):
+                if isinstance(epoch, BackendError) and not is_of_wrong_type(epoch):
                     if not results:
                         raise epoch
                 elif epoch != cast("Layout", layouts[queue]).epoch:
                     changed.append(queue)
             if not changed:
                 return results
-            layouts = dict(self.read(changed))
-            queues = changed
+            layouts = dict(self.readable(changed))  # a damaged one is served as it was known, and read again next time
+            queues = list(layouts)
         raise BackendUnavailable("the layout of a queue changes faster than it can be read")
 
     def _epoch_of(self, queue: str) -> Command:
@@ -141,14 +172,17 @@ class Layouts:
         return Command(key, (b"HGET", key, b"epoch"))
 
     def _note(self, queue: str, fields: object) -> Layout:
+        if isinstance(fields, BackendError):
+            raise TopologyError(f"the topology of queue {queue!r} is damaged: its key is no hash") from fields
         layout = self._layout(queue, _as_mapping(fields))
         self._known[queue] = layout
         return layout
 
     def _layout(self, queue: str, fields: Mapping[bytes, bytes]) -> Layout:
-        active = int(fields.get(b"active", self._config.active_version))
-        sizes = {int(name[2:]): int(size) for name, size in fields.items() if name.startswith(b"v:")}
+        told = described(queue, fields)
+        sizes = told.sizes
         exists = bool(sizes)
+        active = told.active if exists else self._config.active_version
         if exists and not self._warned and queue not in self._known and sizes.get(active) != self._config.partitions:
             self._warned = True
             log.warning(
@@ -171,10 +205,10 @@ class Layouts:
             for one in versions
         ]
         return Layout(
-            topology=QueueTopology(queue=queue, epoch=int(fields.get(b"epoch", 0)), versions=versions),
+            topology=QueueTopology(queue=queue, epoch=told.epoch, versions=versions),
             exists=exists,
             epoch=fields.get(b"epoch"),
-            pause=fields.get(b"pause", b"0:0"),
+            pause=told.pause,
             versions=tuple(sorted(groups, key=lambda group: group[0].version != active)),
             partitions=tuple(chain.from_iterable(groups)),
             read_at=time.monotonic(),

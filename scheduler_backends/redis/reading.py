@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, cast
 
-from scheduler.errors import ConfigError
+from scheduler.errors import BackendError, ConfigError
 from scheduler.jobs import Job
+from scheduler.limits import check_name
 from scheduler.queues import Page, QueueStats
 from scheduler.states import JobState
 from scheduler_backends.redis.calls import Call, Calls
 from scheduler_backends.redis.codec import job_of
+from scheduler_backends.redis.errors import is_news, is_of_wrong_type, log
 from scheduler_backends.redis.keys import Keys, Partition
 from scheduler_backends.redis.layouts import Layout, Layouts
 from scheduler_backends.redis.routing import Command
@@ -104,15 +106,19 @@ class Reading:
 
     def stats(self, queues: Sequence[str] | None) -> list[QueueStats]:
         """As `Backend.stats`."""
-        if queues is None:
-            (members,) = self._calls.plain(Command(self._keys.queues, (b"SMEMBERS", self._keys.queues)))
-            queues = [name.decode() for name in cast("set[bytes] | list[bytes]", members)]
-        layouts = self._layouts.read(queues)
+        layouts = self._layouts.readable(self._queues()) if queues is None else self._layouts.read(queues)
         now = self._calls.now()
         partitions = [one for layout in layouts.values() if layout.exists for one in layout.partitions]
-        answers = self._calls.all([Call(STATS, partition, (now,)) for partition in partitions])
+        answers = self._calls.run([Call(STATS, partition, (now,)) for partition in partitions])
         numbers: dict[tuple[str, int], list[list[int]]] = {}
         for partition, answer in zip(partitions, answers, strict=True):
+            if isinstance(answer, BackendError):
+                if queues is not None or not is_of_wrong_type(answer):
+                    raise answer
+                layouts.pop(partition.queue, None)  # its numbers cannot be had; those of the others can
+                if is_news(f"{partition!r}: {answer}"):
+                    log.warning("%r is left out of the numbers of all queues: %s", partition, answer)
+                continue
             numbers.setdefault((partition.queue, partition.version), []).append(cast("list[int]", answer))
         rows = [
             _row(queue, layout, version.version, version.partitions, numbers.get((queue, version.version), []))
@@ -120,6 +126,18 @@ class Reading:
             for version in layout.topology.versions
         ]
         return sorted(rows, key=lambda row: (row.queue, row.version))
+
+    def _queues(self) -> list[str]:
+        """All queues of the store; what is no name of one was put into the set by somebody else."""
+        (members,) = self._calls.plain(Command(self._keys.queues, (b"SMEMBERS", self._keys.queues)))
+        names = []
+        for raw in cast("set[bytes] | list[bytes]", members):
+            try:
+                names.append(check_name("queue", raw.decode(), ConfigError))
+            except (UnicodeDecodeError, ConfigError):
+                if is_news(f"no queue {raw!r}"):
+                    log.warning("the set of queues, %r, holds %.99r, which names none", self._keys.queues, raw)
+        return names
 
 
 def _row(queue: str, layout: Layout, version: int, partitions: int, answers: list[list[int]]) -> QueueStats:

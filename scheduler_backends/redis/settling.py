@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import cast
 
+from scheduler.errors import BackendError
 from scheduler.leases import Completion, Failure, Lease
 from scheduler.queues import Retention
 from scheduler_backends.redis.calls import Call, Calls
 from scheduler_backends.redis.codec import error_text
-from scheduler_backends.redis.errors import log
+from scheduler_backends.redis.errors import is_news, is_of_wrong_type, log
 from scheduler_backends.redis.keys import Keys, Partition
 from scheduler_backends.redis.nodes import Word
 from scheduler_backends.redis.scripts import BURY, COMPLETE, RELEASE, RENEW, RETRY, Script
@@ -102,7 +103,7 @@ class Settling:
                     order += some
             calls.append(Call(script, partition, tuple(args)))
             sent.append(order)
-        for order, answer in zip(sent, self._calls.all(calls) if calls else (), strict=True):
+        for order, answer in self._answered(calls, sent, refused):
             places = cast("list[int]", answer)
             refused += (order[place if place >= 0 else -1 - place] for place in places)
             _tell_of_gone([_raw_id(order[-1 - place]) for place in places if place < 0])
@@ -130,11 +131,32 @@ class Settling:
                     args += (_raw_id(lease), group, *rest[id(lease)])
                 calls.append(Call(script, partition, tuple(args)))
                 sent.append(some)
-        for some, answer in zip(sent, self._calls.all(calls) if calls else (), strict=True):
+        for some, answer in self._answered(calls, sent, refused):
             places, lost = cast("tuple[list[int], list[bytes]]", answer)
             refused += (some[place] for place in places)
             _tell_of_gone(lost)
         return refused
+
+    def _answered(
+        self, calls: Sequence[Call], sent: Sequence[list[Lease]], refused: list[Lease]
+    ) -> Iterator[tuple[list[Lease], object]]:
+        """
+        The answers, each with the leases that it is about; raises the first error that may pass.
+
+        Where somebody has put a key of another type, no repeat will help: those leases are refused. So their jobs are
+        left to recovery, and nobody is kept from settling the others.
+        """
+        answers = self._calls.run(calls) if calls else []
+        for answer in answers:
+            if isinstance(answer, BackendError) and not is_of_wrong_type(answer):
+                raise answer
+        for call, leases, answer in zip(calls, sent, answers, strict=True):
+            if isinstance(answer, BackendError):
+                refused += leases
+                if is_news(f"{call.partition!r}: {answer}"):
+                    log.error("%r: %d leases could not be settled or renewed: %s", call.partition, len(leases), answer)
+            else:
+                yield leases, answer
 
     def _grouped(
         self, leases: Iterable[Lease], refused: list[Lease], *, repeats: bool

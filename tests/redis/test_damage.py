@@ -383,8 +383,11 @@ def test_a_destination_of_the_wrong_type_leaves_the_jobs_where_they_are(backend,
         "release": lambda: backend.release(held),
         "recover_expired": lambda: backend.recover_expired(["default"], 100),
     }
-    with pytest.raises(BackendError):
-        calls[move]()
+    if held and move != "recover_expired":  # no repeat would help: their holder is not to wait for it
+        assert calls[move]() == held
+    else:
+        with pytest.raises(BackendError):
+            calls[move]()
     after = {name: raw.dump(key(name)) for name in before}
     assert after == before
     raw.delete(key(target))
