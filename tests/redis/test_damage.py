@@ -7,7 +7,7 @@ from struct import Struct
 
 import pytest
 
-from scheduler.errors import BackendError
+from scheduler.errors import BackendError, TopologyError
 from scheduler.identity import new_token
 from scheduler.jobs import UNREADABLE, ErrorDetail, NewJob
 from scheduler.leases import Completion, Failure, Lease
@@ -341,6 +341,91 @@ def test_finished_jobs_are_trimmed_although_the_clock_was_set_back(new_backend, 
     backend.trim(["default"], 100)
     assert not backend.get("default", ["one"])
     assert not any(backend.stats(["default"])[0].counts.values())
+
+
+TOPOLOGIES = {
+    "active a text": {"active": "one"},
+    "active of no version": {"active": "7"},
+    "epoch a text": {"epoch": "soon"},
+    "a version a text": {"v:abc": "8"},
+    "a size a text": {"v:1": "x"},
+    "a size of a million": {"v:1": "1000000"},
+    "pause a text": {"pause": "maybe"},
+}
+
+
+@pytest.mark.parametrize("fields", TOPOLOGIES.values(), ids=TOPOLOGIES)
+def test_a_damaged_topology_is_refused_by_the_name_of_its_queue_until_it_is_mended(
+    backend, new_backend, redis_url, raw, fields
+):
+    add(backend, "one")
+    topology = Keys(backend.config.prefix).topology("default")
+    before = raw.dump(topology)
+    raw.hset(topology, mapping=fields)
+    other = new_backend(redis_url, partitions=1)
+    calls = (
+        lambda: add(other, "two"),
+        lambda: other.get("default", ["one"]),
+        lambda: other.list("default", JobState.READY),
+        lambda: other.stats(["default"]),
+        lambda: other.pause("default"),
+        lambda: other.purge("default", JobState.READY, 1),
+        lambda: other.topology("default"),
+        lambda: other.promote_queue_version("default", 2, 2),
+    )
+    for call in calls:
+        with pytest.raises(TopologyError, match="'default' is damaged"):
+            call()
+    assert other.stats() == []
+    assert lease(other) == []
+    raw.restore(topology, 0, before, replace=True)
+    assert ids(lease(other)) == ["one"]
+
+
+def test_numbers_of_a_partition_that_are_none_are_found_anew(backend, new_backend, redis_url, raw, key):
+    """Nobody is locked out or woken too late by them, and no cancelled job runs."""
+    add(backend, "off", "one", "two")
+    add(backend, "later", delay=0.001)
+    held = lease(backend, limit=1)
+    backend.release(held)
+    keeping = new_backend(redis_url, partitions=1, retention=Retention(cancelled=60.0))
+    keeping.cancel("default", ["one"])  # its entry stays behind the first, and its record as well
+    raw.hset(key("meta"), mapping={"due": "x", "tombs": "many", "pause": "", "gate": "ajar", "closing": "soon"})
+    add(backend, "new")
+    while backend.promote_due(["default"], 100).next_due is not None:
+        pass
+    assert sorted(ids(lease(backend))) == ["later", "new", "off", "two"]
+    backend.pause("default")
+    add(backend, "paused")
+    assert lease(backend) == []
+    backend.resume("default")
+    assert ids(lease(backend)) == ["paused"]
+    assert backend.stats(["default"])[0].counts[JobState.READY] == 0
+    assert raw.hget(key("meta"), "tombs") == b"0"
+
+
+@pytest.mark.parametrize("settle", ["complete", "retry", "bury", "release"])
+def test_a_damaged_count_of_a_lease_call_keeps_nobody_from_settling(backend, raw, key, settle):
+    add(backend, "one", "two")
+    held = lease(backend)
+    group = bytes.fromhex(held[0].token)
+    raw.hset(key("holding"), b"n" + group, "many")
+    for one in held:
+        wrapped = one if settle == "release" else (Completion if settle == "complete" else Failure)(lease=one)
+        assert not getattr(backend, settle)([wrapped])
+    assert not raw.zcard(key("expiry"))
+    assert not raw.exists(key("holding"))
+
+
+def test_leases_whose_members_are_damaged_come_back(backend, raw, key):
+    add(backend, "one", "two")
+    (held, _) = lease(backend, duration=0.001)
+    raw.hset(key("holding"), bytes.fromhex(held.token), b"\xff\0\0x")
+    recovered = 0
+    while recovered < 2:
+        recovered += backend.recover_expired(["default"], 100).ready
+        backend.trim(["default"], 100)
+    assert sorted(ids(lease(backend))) == ["one", "two"]
 
 
 WRITTEN = {
