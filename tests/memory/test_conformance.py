@@ -12,6 +12,8 @@ from scheduler_backends.memory import MemoryBackend
 
 
 class TestMemoryBackend(BackendContract):
+    backend_type = MemoryBackend
+
     @pytest.fixture(params=[1, 8], ids="{}-partitions".format)
     def open_backend(self, request: pytest.FixtureRequest) -> OpenBackend:
         return partial(MemoryBackend, partitions=request.param)

@@ -19,6 +19,8 @@ from servers.pgbouncer import PgBouncer
 
 @pytest.mark.every_flavour(further="long")
 class TestPostgresBackend(BackendContract):
+    backend_type = PostgresBackend
+
     examples = 8  # every step is a round trip; more are drawn below
 
     @pytest.fixture
@@ -50,6 +52,8 @@ def pooled_url(postgres_url) -> Iterator[str]:
 
 @pytest.mark.long  # the same statements as above, prepared by nobody
 class TestBehindPgbouncer(BackendContract):
+    backend_type = PostgresBackend
+
     examples = 8
 
     @pytest.fixture
@@ -73,6 +77,8 @@ def serializable(postgres_url) -> Iterator[sa.Engine]:
 
 @pytest.mark.long
 class TestSerializable(BackendContract):
+    backend_type = PostgresBackend
+
     examples = 8
 
     @pytest.fixture

@@ -23,6 +23,8 @@ def _opens(url: str, prefix: str, partitions: int) -> OpenBackend:
 class TestOnePartition(BackendContract):
     """By RESP2."""
 
+    backend_type = RedisBackend
+
     examples = 25  # every step is some round trips; more are drawn below
     damages = OF_JOBS
     damages_of_queue = OF_QUEUES
@@ -35,6 +37,8 @@ class TestOnePartition(BackendContract):
 @pytest.mark.every_flavour(further="long")
 class TestEightPartitions(BackendContract):
     """By RESP3."""
+
+    backend_type = RedisBackend
 
     examples = 25
     damages = SOME_OF_JOBS
@@ -57,6 +61,8 @@ class TestLongSequences(SequencesContract, Stand):
 
 @pytest.mark.long  # the same scripts as above; what is different about a cluster is tested in test_cluster.py
 class TestCluster(BackendContract):
+    backend_type = RedisBackend
+
     @pytest.fixture
     def open_backend(self, redis_cluster, redis_prefix) -> OpenBackend:
         return _opens(redis_cluster.url, redis_prefix, 8)
@@ -73,6 +79,8 @@ def sentinel_group(redis_flavour) -> Iterator[SentinelGroup]:
 
 @pytest.mark.long  # the same server as above; what is different about Sentinel is tested in test_sentinel.py
 class TestSentinel(BackendContract):
+    backend_type = RedisBackend
+
     @pytest.fixture
     def open_backend(self, sentinel_group, redis_prefix) -> OpenBackend:
         return _opens(sentinel_group.url, redis_prefix, 8)

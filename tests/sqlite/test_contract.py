@@ -14,6 +14,8 @@ from scheduler_backends.sqlite import SqliteBackend
 
 
 class TestSqliteBackend(BackendContract):
+    backend_type = SqliteBackend
+
     @pytest.fixture
     def open_backend(self, tmp_path) -> OpenBackend:
         return partial(SqliteBackend, tmp_path / "jobs.db")

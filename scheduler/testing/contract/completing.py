@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler.backend import TopologyAdmin
 from scheduler.errors import TopologyError
 from scheduler.states import LIVE, TERMINAL, JobState
+from scheduler.testing.contract.offered import needs
 from scheduler.testing.contract.topical import Topical, TopicalStand
 from scheduler.testing.situations import in_state
 
 
+@needs(TopologyAdmin)
 class CompletingContract(TopicalStand):
     @pytest.mark.parametrize("state", sorted(JobState))
     def test_a_version_that_holds_jobs_is_not_completed_and_the_refusal_counts_them(

@@ -14,6 +14,7 @@ from scheduler.identity import new_token
 from scheduler.leases import Completion, Failure
 from scheduler.queues import Retention
 from scheduler.states import JobState
+from scheduler.testing.contract.offered import SHARED_STORE, needs
 from scheduler.testing.contract.stand import OpenRig
 from scheduler.testing.rig import LONG, Rig
 
@@ -101,6 +102,7 @@ class LifeContract:
         assert second.list(rig.queue, JobState.SCHEDULED, cursor=page.cursor, limit=2) == here
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+    @needs(SHARED_STORE)
     def test_forked_children_and_their_parent_use_it_side_by_side(self, rig: Rig) -> None:
         """
         Guarantee 27: no connection and no lock is shared with a child.

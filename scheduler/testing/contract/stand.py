@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import ClassVar
 
 import pytest
 
 from scheduler.backend import Backend
 from scheduler.queues import Retention
+from scheduler.testing.contract.offered import leave_out_what_is_not_offered
 from scheduler.testing.invariants import check_invariants
 from scheduler.testing.rig import KEEP, OpenBackend, Rig
 
@@ -16,7 +18,19 @@ OpenRig = Callable[[Retention], Rig]
 
 
 class Stand:
-    """Fixtures of every test of the suite."""
+    """
+    Fixtures of every test of the suite.
+
+    backend_type: the class under test, where it is known before a backend is opened. Tests of abilities that it lacks
+    are then not collected; where it is None they are skipped, one by one.
+    """
+
+    backend_type: ClassVar[type[Backend] | None] = None
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.backend_type is not None:
+            leave_out_what_is_not_offered(cls, cls.backend_type)
 
     @pytest.fixture
     def open_backend(self) -> OpenBackend:
@@ -30,6 +44,7 @@ class Stand:
 
             def open_rig(retention: Retention) -> Rig:
                 rig = stack.enter_context(Rig(open_backend, retention=retention))
+                assert self.backend_type is None or isinstance(rig.backend, self.backend_type)
                 stack.callback(check_invariants, rig)
                 return rig
 

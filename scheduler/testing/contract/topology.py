@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.backend import Backend
+from scheduler.backend import Backend, TopologyAdmin
 from scheduler.errors import ConfigError, TopologyError
 from scheduler.leases import Completion
 from scheduler.states import JobState
+from scheduler.testing.contract.offered import needs
 from scheduler.testing.contract.topical import Topical, TopicalStand
 from scheduler.testing.rig import LONG
 from scheduler.testing.situations import in_state
 from scheduler.topology import MAX_PARTITIONS, VersionState
 
 
+@needs(TopologyAdmin)
 class TopologyContract(TopicalStand):
     def test_an_unused_queue_answers_what_it_would_be_created_with(self, topical: Topical) -> None:
         topology = topical.admin.topology(topical.rig.queue)

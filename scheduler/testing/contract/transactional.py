@@ -6,9 +6,11 @@ import pytest
 
 from scheduler.backend import TransactionalEnqueue
 from scheduler.errors import ConfigError
+from scheduler.testing.contract.offered import needs
 from scheduler.testing.rig import Rig
 
 
+@needs(TransactionalEnqueue)
 class TransactionalContract:
     @pytest.mark.parametrize("connection", [None, "postgresql://", 1, object], ids=repr)
     def test_what_is_no_connection_is_refused_and_nothing_stored(self, rig: Rig, connection: object) -> None:

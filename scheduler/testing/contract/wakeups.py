@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from scheduler.backend import WAKE_HORIZON, Backend, News, Waiter
+from scheduler.backend import WAKE_HORIZON, Backend, News, Waiter, Wakeups
 from scheduler.errors import BackendClosed
 from scheduler.leases import Failure
 from scheduler.states import JobState
+from scheduler.testing.contract.offered import needs
 from scheduler.testing.contract.waiting import PATIENCE, quieten, returns, rings, waiter_on, woken
 from scheduler.testing.rig import LONG, Rig
 from scheduler.testing.situations import in_state
@@ -64,6 +65,7 @@ _NEWS: Mapping[str, tuple[Callable[[Rig], Any], Callable[[Rig, Any], object], Ne
 }
 
 
+@needs(Wakeups)
 class WakeupsContract:
     @pytest.fixture
     def waiter(self, rig: Rig) -> Iterator[Waiter]:
