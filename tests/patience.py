@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-PATIENCE = 30.0  # seconds for what takes milliseconds, on a loaded machine
+PATIENCE = 60.0  # seconds for what takes milliseconds, on a loaded machine
 BOUND = 10.0  # seconds for a call that a short time-out ends; far above it, far below for ever
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -19,8 +20,8 @@ from scheduler.leases import Completion
 from scheduler.states import JobState
 
 
-def lease(backend, limit=100):
-    return list(backend.lease(["default"], token=new_token(), worker_id="w", duration=600.0, limit=limit))
+def lease(backend, limit=100, duration=600.0):
+    return list(backend.lease(["default"], token=new_token(), worker_id="w", duration=duration, limit=limit))
 
 
 def counts(backend):
@@ -100,7 +101,7 @@ def test_one_dead_node_does_not_hide_what_others_hold(new_redis_cluster, new_bac
     for node in cluster.nodes:
         node.command("CONFIG", "SET", "cluster-require-full-coverage", "no")
     backend = new_backend(cluster.url, partitions=12, timeout=1.0)
-    backend.enqueue([NewJob(type="t") for _ in range(120)])
+    backend.enqueue([NewJob(type="t", max_retries=1_000) for _ in range(120)])
     partitions = backend._layouts.of("default").partitions
     dead = cluster.node_of_slot(key_slot(partitions[0].tag))
     lost = {one.number for one in partitions if cluster.node_of_slot(key_slot(one.tag)) is dead}
@@ -108,12 +109,12 @@ def test_one_dead_node_does_not_hide_what_others_hold(new_redis_cluster, new_bac
     seen: set[int] = set()
 
     def all_others_were_served() -> bool:
-        try:
-            held = lease(backend)
+        # On a loaded machine an answer of a healthy node may be late too; what it has leased comes back by recovery.
+        with suppress(BackendUnavailable):
+            backend.recover_expired(["default"], 100)
+            held = lease(backend, duration=2.0)
+            seen.update(one.job.partition for one in held)
             backend.complete([Completion(lease=one) for one in held])
-        except BackendUnavailable:
-            return False
-        seen.update(one.job.partition for one in held)
         return seen >= {one.number for one in partitions} - lost
 
     until(all_others_were_served)
@@ -122,5 +123,10 @@ def test_one_dead_node_does_not_hide_what_others_hold(new_redis_cluster, new_bac
     dead.start()
     cluster.wait_until_complete()
     until(lambda: counts_answer(backend))
-    run_all(backend)
-    assert counts(backend) == {}
+
+    def nothing_is_left() -> bool:
+        backend.recover_expired(["default"], 100)
+        run_all(backend)
+        return not counts(backend)
+
+    until(nothing_is_left)

@@ -7,6 +7,7 @@ from struct import Struct
 
 import pytest
 
+from patience import until
 from scheduler.errors import BackendError, TopologyError
 from scheduler.identity import new_token
 from scheduler.jobs import UNREADABLE, ErrorDetail, NewJob
@@ -428,6 +429,11 @@ def test_leases_whose_members_are_damaged_come_back(backend, raw, key):
     assert sorted(ids(lease(backend))) == ["one", "two"]
 
 
+def server_time(raw) -> float:
+    seconds, microseconds = raw.time()
+    return seconds + microseconds / 1_000_000
+
+
 WRITTEN = {
     "enqueue": ("ready2", "scheduled", "jobs"),
     "promote_due": ("ready2",),
@@ -454,6 +460,9 @@ def test_a_destination_of_the_wrong_type_leaves_the_jobs_where_they_are(backend,
     else:
         add(backend, "other", delay=60.0)
         add(backend, "another")
+    if move in {"promote_due", "recover_expired"}:
+        begun = server_time(raw)
+        until(lambda: server_time(raw) > begun + 0.002)  # until all are due, and expired
     saved = raw.dump(key(target))
     before = {
         name: raw.dump(key(name)) for name in ("jobs", "leased", "ready2", "scheduled", "waiting") if name != target
