@@ -11,7 +11,7 @@ from scheduler.critical import critical
 MAX_LOGGED = 1_000  # characters of one text in a line of a log
 
 # C0 and C1 controls, what ends a line or turns its direction around, and surrogates, which no UTF-8 can carry.
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class GuardedLogger(logging.LoggerAdapter[logging.Logger]):
@@ -39,14 +39,14 @@ def printable(text: str, limit: int = MAX_LOGGED) -> str:
     """*text* for one line of a log or a terminal: unsafe characters escaped, at most about *limit* characters."""
     if len(text) > limit:
         text = f"{text[:limit]}…"
-    return _UNSAFE.sub(_escaped, text)
+    return UNSAFE.sub(_escaped, text)
 
 
 def printable_lines(text: str, limit: int) -> str:
     """As `printable`, but line ends and tabs stay: for a traceback, whose end is what is kept."""
     if len(text) > limit:
         text = f"…{text[-limit:]}"
-    return _UNSAFE.sub(lambda found: found[0] if found[0] in "\n\t" else _escaped(found), text)
+    return UNSAFE.sub(lambda found: found[0] if found[0] in "\n\t" else _escaped(found), text)
 
 
 def _escaped(found: re.Match[str]) -> str:

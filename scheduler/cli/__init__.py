@@ -15,5 +15,6 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name != "click":
             raise
-        sys.exit("The command line needs: pip install 'reliable-scheduler[cli]'")
+        sys.stderr.write("scheduler: the command line needs: pip install 'reliable-scheduler[cli]'\n")
+        sys.exit(2)  # as Exit.USAGE, whose module needs not be imported for this
     scheduler(auto_envvar_prefix="SCHEDULER")

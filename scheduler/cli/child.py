@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -11,13 +12,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import cast
 
-from scheduler.cli.link import GRACE, LEAVING, LIFELINE_FD, PREDECESSOR, PROCESSES, STATUS_FD
+from scheduler.cli.link import FIRST, GRACE, HEARS, LEAVING, LIFELINE_FD, PREDECESSOR, PROCESSES, STATUS_FD
 from scheduler.cli.options import WorkerOptions
 from scheduler.cli.status import Status
 
 _CHUNK = 65_536
 _DEFAULT_GRACE = 25.0  # before it says its own
 _NOT_READY_AFTER = 5.0  # seconds of silence; it speaks every second
+_SETTLED_AFTER = 10.0  # seconds
 
 
 class Child:
@@ -27,7 +29,7 @@ class Child:
     In a process group of its own, so that a terminal's Ctrl-C reaches it through the supervisor alone, once.
     """
 
-    def __init__(self, options: WorkerOptions, worker_id: str, predecessor: str | None) -> None:
+    def __init__(self, options: WorkerOptions, worker_id: str, predecessor: str | None, *, first: bool = False) -> None:
         self.worker_id = worker_id
         self.predecessor = predecessor
         self.started = time.monotonic()
@@ -37,6 +39,9 @@ class Child:
         self.leaving: int | None = None  # the exit status that it said it would end with
         self._partial = b""
         self._asked_to_stop = False
+        self._began_at = math.inf  # by time.monotonic()
+        self._hears = False
+        self._waiting: list[int] = []  # signals for the time when it hears them
         self.pipe, status = os.pipe()
         lifeline, self._lifeline = os.pipe()
         os.set_blocking(self.pipe, False)
@@ -48,6 +53,8 @@ class Child:
         }
         if predecessor is not None:
             environment[PREDECESSOR] = predecessor
+        if first:
+            environment[FIRST] = "1"
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                 options.child_command(worker_id),
@@ -74,6 +81,11 @@ class Child:
         return self._asked_to_stop and not self.began
 
     @property
+    def settled(self) -> bool:
+        """Whether it has run for so long that neither its code nor its configuration can be what ends others."""
+        return time.monotonic() - self._began_at > _SETTLED_AFTER
+
+    @property
     def began(self) -> bool:
         """Whether it has said hello: before that it holds no job."""
         return self.silence is not None
@@ -90,7 +102,8 @@ class Child:
             return True
         if not data:
             return False
-        self.silence = 0.0
+        if self.silence is not None:
+            self.silence = 0.0
         *lines, self._partial = (self._partial + data).split(b"\n")
         for line in lines:
             with suppress(ValueError, TypeError):  # a child of another version, in the middle of an upgrade
@@ -98,10 +111,15 @@ class Child:
         return True
 
     def _hear(self, said: dict[str, object]) -> None:
-        if LEAVING in said:
+        if HEARS in said:
+            self._hears = True
+            while self._waiting:
+                self.signal(self._waiting.pop(0))
+        elif LEAVING in said:
             self.leaving = cast("int", said[LEAVING])
         elif GRACE in said:
             self.grace = cast("float", said[GRACE])
+            self.silence, self._began_at = 0.0, time.monotonic()
         else:
             self.status = Status(**said)  # type: ignore[arg-type]  # by name; a wrong one is a TypeError
 
@@ -128,8 +146,11 @@ class Child:
             self.signal(signal.SIGTERM)
 
     def signal(self, number: int) -> None:
-        """Send a signal, if the child still lives."""
-        self._process.send_signal(number)
+        """Send a signal, if the child still lives; one that it does not hear yet is sent as soon as it does."""
+        if self._hears or number == signal.SIGTERM:
+            self._process.send_signal(number)
+        elif number not in self._waiting:
+            self._waiting.append(number)
 
     def kill(self) -> None:
         """End the child at once, and every process of its group."""

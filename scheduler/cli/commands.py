@@ -1,4 +1,8 @@
-"""The commands, their options and their help."""
+"""
+The commands, their options and their help.
+
+What runs a command is imported when it is called: `healthcheck` is started every few seconds.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,6 @@ import sys
 from pathlib import Path
 
 import click
-
-from scheduler.cli import logs
-from scheduler.cli.exits import Exit
-from scheduler.cli.link import SupervisorLink
-from scheduler.cli.options import WorkerOptions
-from scheduler.cli.process import run_worker_process
-from scheduler.cli.supervisor import Supervisor
-from scheduler.errors import ConfigError
 
 
 @click.group(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
@@ -63,9 +59,6 @@ def _finite(_context: click.Context, _parameter: click.Parameter, value: float |
 )
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text")
 @click.option("--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]), default="INFO")
-@click.option(
-    "--health-file", type=click.Path(dir_okay=False, resolve_path=True), help="Write the status there every second."
-)
 @click.option("--health-host", default="127.0.0.1", help="Address for --health-port.")
 @click.option("--health-port", type=click.IntRange(0, 65_535), help="Serve /live and /ready there.")
 @click.option("--metrics", is_flag=True, help="Serve /metrics on the health port too.")
@@ -76,16 +69,50 @@ def worker(target: str, watch: tuple[Path, ...], **options: object) -> None:
     TERM or INT: stop within the grace, a second one ends at once. USR2: lease no more and finish. USR1: dump stacks.
     Every option can be set by an environment variable: SCHEDULER_WORKER_THREADS=8.
 
-    Exit status: 0 stopped as asked, 1 a bug, 2 usage, 3 stuck threads, 4 jobs abandoned, 5 the store cannot be used.
+    Exit status: 0 stopped as asked, 1 a bug, 2 something to mend (command line, configuration, import, schema),
+    3 stuck threads, 4 jobs abandoned, 5 the store cannot be used.
     """
-    chosen = WorkerOptions(target=target, watch=tuple(map(str, watch)), **options)  # type: ignore[arg-type]  # click checked them
-    logs.configure(chosen.log_format, chosen.log_level)
-    try:
-        link = SupervisorLink.here()
-        # A child sees the environment that made its supervisor one, such as SCHEDULER_WORKER_PROCESSES=4.
-        alone = link is not None or not chosen.supervised
-        status = run_worker_process(chosen, link) if alone else Supervisor(chosen).run()
-    except ConfigError as error:
-        click.echo(f"scheduler worker: {error}", err=True)
-        status = Exit.USAGE
-    sys.exit(status)
+    from scheduler.cli.launch import launch  # noqa: PLC0415 - see above
+    from scheduler.cli.options import WorkerOptions  # noqa: PLC0415 - see above
+
+    sys.exit(launch(WorkerOptions(target=target, watch=tuple(map(str, watch)), **options)))  # type: ignore[arg-type]  # click checked them
+
+
+@scheduler.command(context_settings={"show_default": True})
+@click.option(
+    "--health-port",
+    type=click.IntRange(1, 65_535),
+    envvar=["SCHEDULER_HEALTHCHECK_HEALTH_PORT", "SCHEDULER_WORKER_HEALTH_PORT"],
+    help="The worker's --health-port.",
+)
+@click.option(
+    "--health-host",
+    default="127.0.0.1",
+    envvar=["SCHEDULER_HEALTHCHECK_HEALTH_HOST", "SCHEDULER_WORKER_HEALTH_HOST"],
+    help="The worker's --health-host.",
+)
+@click.option("--url", help="Ask this instead, such as http://10.0.0.7:8080/ready.")
+@click.option(
+    "--ready", is_flag=True, help="Ask whether it would take jobs and its store answers, not whether it lives."
+)
+@click.option("--timeout", type=click.FloatRange(0.01), callback=_finite, default=2.0, help="Seconds in all.")
+def healthcheck(health_port: int | None, health_host: str, url: str | None, timeout: float, *, ready: bool) -> None:
+    """
+    Ask a worker's health port how it is, and print the answer.
+
+    Exit status: 0 good, 1 not, or no answer in time, 2 usage.
+    """
+    from scheduler.cli.healthcheck import Address, ask, parse_url  # noqa: PLC0415 - see above
+
+    if url is not None:
+        try:
+            address = parse_url(url)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="--url") from None
+    elif health_port is not None:
+        address = Address(health_host, health_port, "/ready" if ready else "/live")
+    else:
+        raise click.UsageError("Name the port with --health-port or --url.")
+    good, text = ask(address, timeout)
+    click.echo(text, err=not good)
+    sys.exit(0 if good else 1)

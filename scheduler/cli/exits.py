@@ -13,10 +13,10 @@ class Exit(IntEnum):
 
     STOPPED = 0  # as asked: by a signal, --burst, --max-jobs or --max-memory
     CRASHED = 1  # a bug of the worker's or the application's
-    USAGE = 2  # the command line, the configuration or the application's import
+    USAGE = 2  # to be mended: the command line, the configuration, the application's import, the store's schema
     STUCK = 3  # too many handler threads did not return
     ABANDONED = 4  # stopped in time, but jobs were still held: they come back when their leases run out
-    STORE = 5  # the store cannot be used: closed, of another schema version, or lacking an ability
+    STORE = 5  # the store cannot be used: closed, or lacking an ability
 
 
 def leave(status: int) -> None:

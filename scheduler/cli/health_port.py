@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import socket
+import sys
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Self
+from typing import Any, Self
 
 from scheduler.cli.status import Status
 from scheduler.errors import ConfigError
+from scheduler.logs import printable
 
-_TIMEOUT = 5.0  # seconds that a client may keep a connection without asking
+_log = logging.getLogger(__name__)
+_TIMEOUT = 5.0  # seconds that a client may keep a connection, whatever it sends
+_CONNECTIONS = 64  # at a time, each with a thread; more are closed unanswered
+_EVERY = 60.0  # seconds between two lines about failures of one kind
 
 
 class HealthPort:
@@ -45,16 +53,12 @@ class HealthPort:
                     self.wfile.write(body)
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the overridden signature
-                """Probes every second are no news."""
-
-        class Server(ThreadingHTTPServer):
-            address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+                """Probes every second are not worth a line."""
 
         try:
-            self._server = Server((host, port), Answer)
-        except (OSError, OverflowError) as error:
+            self._server = _server_class(host)((host, port), Answer)
+        except (OSError, OverflowError, UnicodeError) as error:
             raise ConfigError("health_port", f"cannot listen on {host}:{port}: {error}") from error
-        self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, name="scheduler-health", daemon=True)
         self._thread.start()
 
@@ -74,3 +78,81 @@ class HealthPort:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class _Server(ThreadingHTTPServer):
+    """Bounded in connections and in the time of each; its failures are log lines, at most one a minute and kind."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, *arguments: Any) -> None:
+        self._open: dict[socket.socket, float] = {}  # when each was accepted, by time.monotonic()
+        self._lock = threading.Lock()  # guards _open
+        self._reports = Reports()
+        super().__init__(*arguments)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve it on a thread of its own, if there are not too many."""
+        with self._lock:
+            full = len(self._open) >= _CONNECTIONS
+            if not full:
+                self._open[request] = time.monotonic()
+        if full:
+            self._reports.report(
+                "TooManyConnections", f"more than {_CONNECTIONS} at a time; some are closed unanswered"
+            )
+            super().shutdown_request(request)
+        else:
+            super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close the connection. Called however it ended."""
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """Twice a second: end what has lasted too long, which ends its thread's wait."""
+        oldest = time.monotonic() - _TIMEOUT
+        with self._lock:
+            late = [request for request, since in self._open.items() if since < oldest]
+            for request in late:
+                with suppress(OSError):
+                    request.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the overridden signature
+        """Log it; the standard library's own prints a traceback."""
+        error = sys.exception()
+        self._reports.report(type(error).__name__, str(error))
+
+
+class Reports:
+    """Failures of the health port, logged at most once a minute and kind."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # guards both; nothing is logged under it
+        self._last: dict[str, float] = {}
+        self._more: dict[str, int] = {}
+
+    def report(self, kind: str, message: str) -> None:
+        """Log it, or count it for the next line about its kind."""
+        now = time.monotonic()
+        with self._lock:
+            if now - self._last.get(kind, -_EVERY) < _EVERY:
+                self._more[kind] = self._more.get(kind, 0) + 1
+                return
+            self._last[kind] = now
+            more = self._more.pop(kind, 0)
+        since = f" ({more} more since the last such line)" if more else ""
+        _log.warning("The health port failed to answer: %s: %s%s", kind, printable(message), since)
+
+
+def _server_class(host: str) -> type[_Server]:
+    if ":" not in host:
+        return _Server
+
+    class Server6(_Server):
+        address_family = socket.AF_INET6
+
+    return Server6

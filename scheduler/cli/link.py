@@ -14,8 +14,9 @@ STATUS_FD = "_SCHEDULER_STATUS_FD"
 LIFELINE_FD = "_SCHEDULER_LIFELINE_FD"
 PREDECESSOR = "_SCHEDULER_PREDECESSOR"
 PROCESSES = "_SCHEDULER_PROCESSES"
-_NAMES = (STATUS_FD, LIFELINE_FD, PREDECESSOR, PROCESSES)
-GRACE, LEAVING = "grace", "leaving"
+FIRST = "_SCHEDULER_FIRST"
+_NAMES = (STATUS_FD, LIFELINE_FD, PREDECESSOR, PROCESSES, FIRST)
+GRACE, LEAVING, HEARS = "grace", "leaving", "hears"
 
 
 class SupervisorLink:
@@ -23,6 +24,7 @@ class SupervisorLink:
     status: lines of JSON written to the supervisor. lifeline: a pipe that ends when the supervisor does.
 
     predecessor: worker id of the dead child that this one replaces, None = there is none. processes: how many in all.
+    first: whether this is the supervisor's first child, which says what need be said once.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -30,6 +32,7 @@ class SupervisorLink:
         self._lifeline = int(environment[LIFELINE_FD])
         self.predecessor = environment.get(PREDECESSOR)
         self.processes = int(environment.get(PROCESSES, "1"))
+        self.first = FIRST in environment
         # The handlers' own children must not hold the pipes open.
         os.set_inheritable(self._status, False)
         os.set_inheritable(self._lifeline, False)
@@ -46,6 +49,10 @@ class SupervisorLink:
     def send(self, status: Status) -> None:
         """Tell the supervisor. A line that it has no room for is dropped: the next one says more."""
         self._write(status.to_json())
+
+    def hear_signals(self) -> None:
+        """Tell that signals may be sent: until then their default would end this process."""
+        self._write(json.dumps({HEARS: True}))
 
     def say_hello(self, grace: float) -> None:
         """Tell how many seconds a stop may take here, which the application may have decided."""

@@ -5,6 +5,12 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
+from scheduler.config import WorkerConfig
+from scheduler.errors import ConfigError
+from scheduler.limits import MAX_NAME
+
+_SUFFIX = 20  # characters that a supervisor adds to a worker id, such as ":3.17"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
@@ -28,7 +34,6 @@ class WorkerOptions:
     watch: tuple[str, ...] = ()
     log_format: str = "text"
     log_level: str = "INFO"
-    health_file: str | None = None
     health_host: str = "127.0.0.1"
     health_port: int | None = None
     metrics: bool = False
@@ -37,6 +42,12 @@ class WorkerOptions:
     def supervised(self) -> bool:
         """Whether a supervisor starts the workers, rather than this process being the only one."""
         return self.processes > 1 or bool(self.watch)
+
+    def check(self) -> None:
+        """Raise `ConfigError` for what no worker could be configured with, before any process is started for it."""
+        WorkerConfig(**self.changes())  # type: ignore[arg-type]  # by name
+        if self.supervised and self.worker_id is not None and len(self.worker_id) > MAX_NAME - _SUFFIX:
+            raise ConfigError("worker_id", f"must have at most {MAX_NAME - _SUFFIX} characters for several processes")
 
     def changes(self) -> dict[str, object]:
         """What differs from the configuration that the application gave its worker."""
@@ -50,8 +61,10 @@ class WorkerOptions:
 
     def child_command(self, worker_id: str) -> list[str]:
         """The command of one supervised child. Health is served by the supervisor, for all of them."""
-        command = [sys.executable, "-m", "scheduler.cli", "worker", self.target, "--worker-id", worker_id]
+        # -P: what lies in the working folder, such as a scheduler.py, takes the place of nothing that is ours.
+        command = [sys.executable, "-P", "-m", "scheduler.cli", "worker"]
         given = {
+            "--worker-id": worker_id,
             "--threads": self.threads,
             "--queues": ",".join(self.queues) if self.queues else None,
             "--grace": self.grace,
@@ -62,5 +75,5 @@ class WorkerOptions:
         }
         for name, value in given.items():
             if value is not None:
-                command += [name, str(value)]
-        return [*command, "--burst"] if self.burst else command
+                command.append(f"{name}={value}")
+        return [*command, *(["--burst"] if self.burst else []), "--", self.target]

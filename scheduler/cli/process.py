@@ -11,22 +11,24 @@ from contextlib import ExitStack
 from scheduler.cli import signals, systemd
 from scheduler.cli.exits import Exit, leave
 from scheduler.cli.goals import Goals
-from scheduler.cli.health_file import HealthFile
 from scheduler.cli.health_port import HealthPort
 from scheduler.cli.link import SupervisorLink
 from scheduler.cli.options import WorkerOptions
 from scheduler.cli.status import Status
 from scheduler.cli.target import load_worker
 from scheduler.errors import BackendClosed, BackendError, ConfigError, NotSupported, SchemaMismatch, WorkerCrashed
+from scheduler.logs import printable
 from scheduler.metrics import CountingMetrics, MetricsGroup
 from scheduler.states import JobState
 from scheduler.worker.doorbell import SIGNALS_SEEN_WITHIN
+from scheduler.worker.job_log import fields, named
 from scheduler.worker.ticker import Ticker
 
 _log = logging.getLogger(__name__)
 _MAIN = threading.main_thread()
 _EVERY = 1.0  # seconds between two looks of the monitor
 _EVERY_IN_BURST = 0.1
+_ASKED = 100  # queues: of more it would not be cheap to ask
 _PAGE, _PAGES = 100, 100  # of leased jobs, looked through for those of a dead child
 
 
@@ -46,8 +48,7 @@ class WorkerProcess:
         self._goals = Goals(worker, options, self._monitor.ring)
         worker.metrics = MetricsGroup(self._counting, self._goals, worker.metrics)
         self.worker = worker
-        self._health_file: HealthFile | None = None
-        self._told_ready = self._told_stopping = False
+        self._told_ready = self._told_stopping = self._told_unseen = False
         self._end = math.inf  # when the stop that was asked for is to be over, by time.monotonic()
 
     def run(self) -> int:
@@ -55,8 +56,6 @@ class WorkerProcess:
         options = self._options
         signals.install(self._request_stop, options.log_format)
         with ExitStack() as stack:
-            if options.health_file is not None and self._link is None:
-                self._health_file = HealthFile(options.health_file, self._status())
             if options.health_port is not None and self._link is None:
                 port = HealthPort(options.health_host, options.health_port, self._status, metrics=options.metrics)
                 stack.enter_context(port)
@@ -93,12 +92,12 @@ class WorkerProcess:
     def _run(self) -> int:
         try:
             report = self.worker.run()
-        except WorkerCrashed as crash:
-            _log.exception("The worker ended")
+        except WorkerCrashed as crash:  # the worker has logged what it ended because of
             if crash.stuck:
                 return Exit.STUCK
-            unusable = isinstance(crash.__cause__, BackendClosed | SchemaMismatch | NotSupported)
-            return Exit.STORE if unusable else Exit.CRASHED
+            if isinstance(crash.__cause__, SchemaMismatch):
+                return Exit.USAGE
+            return Exit.STORE if isinstance(crash.__cause__, BackendClosed | NotSupported) else Exit.CRASHED
         _log.info(
             "Stopped: %d outcomes recorded, %d jobs given back, %d abandoned",
             report.settled,
@@ -118,11 +117,13 @@ class WorkerProcess:
             self._link.send(status)
         else:
             self._tell_systemd(status)
-            if self._health_file is not None:
-                self._health_file.write(status)
         if status.live and self._link is not None and self._link.predecessor is not None:
             self._tell_of(self._link.predecessor)
             self._link.predecessor = None
+        if status.live and not self._told_unseen:
+            self._told_unseen = True
+            if self._link is None or self._link.first:
+                self._tell_of_unseen_queues()
         reason = self._goals.reached() if status.live else None
         if reason is not None and not self.worker.health.stopping:
             _log.info("Stopping: %s", reason)
@@ -147,10 +148,22 @@ class WorkerProcess:
                 for job in page.jobs:
                     if job.lease_owner == predecessor:
                         _log.warning(
-                            "The dead worker %s held job %s (%s) of queue %s", predecessor, job.id, job.type, queue
+                            "The dead worker %s held job %s of queue %s",
+                            printable(predecessor),
+                            named(job),
+                            printable(queue),
+                            extra=fields(job),
                         )
                 if (cursor := page.cursor) is None:
                     break
+
+    def _tell_of_unseen_queues(self) -> None:
+        """A mistyped name is served like any other: say which queues hold no job of any state."""
+        queues = self.worker.config.queues
+        if len(queues) <= _ASKED:
+            used = {row.queue for row in self.worker.backend.stats(queues) if any(row.counts.values())}
+            if unseen := [queue for queue in queues if queue not in used]:
+                _log.info("The store has no job of queue %s: is the name right?", ", ".join(map(printable, unseen)))
 
     def _monitor_failed(self, error: BaseException) -> None:
         if not isinstance(error, BackendError):
@@ -159,9 +172,4 @@ class WorkerProcess:
 
 def run_worker_process(options: WorkerOptions, link: SupervisorLink | None) -> int:
     """Run a worker in this process and answer its exit status. Errors of the configuration pass through."""
-    try:
-        return WorkerProcess(options, link).run()
-    except ConfigError:
-        if link is not None:
-            link.say_goodbye(Exit.USAGE)
-        raise
+    return WorkerProcess(options, link).run()

@@ -20,6 +20,7 @@ class Slot:
         self.child: Child | None = None
         self.start_at = 0.0
         self.finished = False
+        self._first = number == 0
         self._name = f"{supervisor}:{number}"
         self._generation = 0
         self._predecessor: str | None = None
@@ -35,7 +36,7 @@ class Slot:
         self._generation += 1
         worker_id = f"{self._name}.{self._generation}"
         try:
-            self.child = Child(options, worker_id, self._predecessor)
+            self.child = Child(options, worker_id, self._predecessor, first=self._first and self._generation == 1)
         except OSError as error:
             self._wait(0.0)
             _log.error("Worker %s cannot be started (%s); tried again in %.1f s", worker_id, error, self._back_off)

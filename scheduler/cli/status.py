@@ -1,4 +1,4 @@
-"""What a worker's process says of itself, every second: to its supervisor, a file, an HTTP port."""
+"""What a worker's process says of itself, every second: to its supervisor, and by an HTTP port."""
 
 from __future__ import annotations
 
@@ -58,11 +58,6 @@ class Status:
     def to_json(self) -> str:
         """One line of JSON."""
         return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, line: str | bytes) -> Status:
-        """The status that `to_json` wrote."""
-        return cls(**json.loads(line))
 
     def metrics_text(self) -> str:
         """The status in Prometheus' text format."""

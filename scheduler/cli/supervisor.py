@@ -15,13 +15,14 @@ from types import FrameType
 
 from scheduler.cli import systemd
 from scheduler.cli.exits import Exit
-from scheduler.cli.health_file import HealthFile
 from scheduler.cli.health_port import HealthPort
 from scheduler.cli.options import WorkerOptions
+from scheduler.cli.orphans import reap_orphans
 from scheduler.cli.signals import SAME_SIGNAL
 from scheduler.cli.slot import Slot
 from scheduler.cli.status import Status
 from scheduler.cli.watch import FileWatch
+from scheduler.logs import printable
 
 _log = logging.getLogger(__name__)
 _TICK = 1.0  # seconds between two looks where nothing happens
@@ -48,7 +49,6 @@ class Supervisor:
         self._kill_at: float | None = None
         self._worst = int(Exit.STOPPED)
         self._told_ready = False
-        self._health_file: HealthFile | None = None
         self._looked = time.monotonic()
 
     def run(self) -> int:
@@ -57,12 +57,11 @@ class Supervisor:
         with ExitStack() as stack:
             stack.callback(self._selector.close)
             self._install(stack)
-            if options.health_file is not None:
-                self._health_file = HealthFile(options.health_file, self._status())
             if options.health_port is not None:
                 port = HealthPort(options.health_host, options.health_port, self._status, metrics=options.metrics)
                 stack.enter_context(port)
                 _log.info("Health is served on http://%s:%d/ready", options.health_host, port.port)
+            _log.info("Supervising %d processes of %s", options.processes, printable(options.target))
             if options.watch:
                 stack.enter_context(FileWatch(options.watch, lambda: os.kill(os.getpid(), signal.SIGHUP)))
             try:
@@ -102,7 +101,8 @@ class Supervisor:
                 if child is not None:
                     self._selector.register(child.pipe, selectors.EVENT_READ, child)
         self._tell()
-        waits = [slot.start_at - now for slot in self._slots if slot.child is None and not slot.finished]
+        empty = [slot for slot in self._slots if slot.child is None and not slot.finished and not self._stopping]
+        waits = [slot.start_at - now for slot in empty]
         for key, _ in self._selector.select(max(0.0, min([_TICK, *waits]))):
             if key.data is None:
                 os.read(key.fd, 4096)
@@ -112,6 +112,7 @@ class Supervisor:
             self._heed(self._signals.popleft())
         for slot in self._slots:
             self._reap(slot)
+        reap_orphans({slot.child.pid for slot in self._slots if slot.child is not None})
         self._end_silent()
         if self._kill_at is not None and time.monotonic() >= self._kill_at:
             self._kill()
@@ -131,19 +132,22 @@ class Supervisor:
         if meant and status == Exit.STOPPED:
             slot.empty(child)
             slot.finished = self._options.burst
-        elif status == -signal.SIGTERM and child.was_stopped_unborn:
+        elif status in (-signal.SIGTERM, Exit.STOPPED) and child.was_stopped_unborn:
             slot.empty(child)
         elif self._stopping:
             slot.empty(child)
             self._worst = max(self._worst, _positive(status))
-        elif meant and status in (Exit.USAGE, Exit.STORE) and not self._options.watch:
-            # Every replacement would end the same way, unless somebody is at work on the code.
+        elif meant and status in (Exit.USAGE, Exit.STORE) and not self._worth_trying():
             slot.empty(child)
             _log.error("Worker %s cannot run (exit status %d): stopping all", child.worker_id, status)
             self._worst = status
             self._stop()
         else:
             slot.mourn(child, status)
+
+    def _worth_trying(self) -> bool:
+        """Whether a replacement may end otherwise: somebody is at work on the code, or on a new release of it."""
+        return bool(self._options.watch) or any(slot.child and slot.child.settled for slot in self._slots)
 
     def _end_silent(self) -> None:
         """Kill children that say nothing any more: one thread may keep the interpreter from all others for ever."""
@@ -206,7 +210,9 @@ class Supervisor:
     # ---- telling
 
     def _status(self) -> Status:
-        said = [slot.child.present_status() for slot in self._slots if slot.child is not None]
+        # On the health port's threads, while this one empties and fills slots.
+        children = [slot.child for slot in self._slots]
+        said = [child.present_status() for child in children if child is not None]
         return Status.together([status for status in said if status is not None], expected=len(self._slots))
 
     def _tell(self) -> None:
@@ -215,8 +221,6 @@ class Supervisor:
         if not self._told_ready and all(slot.runs for slot in self._slots):
             self._told_ready = systemd.notify("READY=1")
         systemd.notify("WATCHDOG=1", f"STATUS={status.held} jobs held, {status.stuck} threads stuck")
-        if self._health_file is not None:
-            self._health_file.write(status)
 
 
 def _positive(status: int) -> int:

@@ -9,8 +9,8 @@ from functools import partial
 
 from scheduler.backend import Backend, Wakeups
 from scheduler.config import WorkerConfig
-from scheduler.errors import BackendClosed, WorkerCrashed
-from scheduler.logs import GuardedLogger
+from scheduler.errors import BackendClosed, NotSupported, SchemaMismatch, WorkerCrashed
+from scheduler.logs import GuardedLogger, printable
 from scheduler.metrics import Metrics
 from scheduler.serializers import Serializer
 from scheduler.worker.deadlines import Deadlines
@@ -21,6 +21,7 @@ from scheduler.worker.heartbeat import Heartbeat
 from scheduler.worker.inflight import InFlight
 from scheduler.worker.listener import Listener
 from scheduler.worker.outage import Outage
+from scheduler.worker.outcome import describe, summary
 from scheduler.worker.pool import BoundedPool
 from scheduler.worker.promoter import Promoter
 from scheduler.worker.pump import Pump
@@ -213,7 +214,10 @@ class Session:
         if first is None:
             self._error = error
         if type(first) is not type(error):  # the heartbeat may fail of the same again and again, until the end
-            self._logger.error("The worker stops: %s", type(error).__name__, exc_info=error)
+            # What its message says all of, such as a missing schema, needs no traceback.
+            plain = isinstance(error, BackendClosed | NotSupported | SchemaMismatch | WorkerCrashed)
+            reason = printable(summary(describe(error)))
+            self._logger.error("The worker stops: %s", reason, exc_info=None if plain else error)
         # Into a closed backend nothing can be recorded: there is no sense in letting handlers work on for long.
         closed = issubclass(type(error), BackendClosed)
         self.ending.ask(self._config.timeout_grace if closed else self._config.shutdown_grace)

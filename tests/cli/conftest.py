@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -78,8 +78,11 @@ class Application:
         self.producer = Producer(self.backend)
         self.commands: list[Program] = []
 
-    def start(self, *arguments: str, **environment: str) -> Program:
-        command = Program([sys.executable, "-m", "scheduler.cli", "worker", *arguments], self.folder, **environment)
+    def start(
+        self, *arguments: str, before: Sequence[str] = (), safe_path: bool = False, **environment: str
+    ) -> Program:
+        python = [sys.executable, *(["-P"] if safe_path else [])]
+        command = Program([*before, *python, "-m", "scheduler.cli", "worker", *arguments], self.folder, **environment)
         self.commands.append(command)
         return command
 

@@ -18,7 +18,7 @@ import urllib.request
 import pytest
 
 from programs import ask, wait_until
-from scheduler.cli import commands, main
+from scheduler.cli import launch, main
 from scheduler.cli.health_port import HealthPort
 from scheduler.cli.signals import SAME_SIGNAL
 from scheduler.cli.status import Status
@@ -59,12 +59,50 @@ def test_a_wrong_target_is_told_in_one_line(application, target, advice):
     assert "Traceback" not in command.output
 
 
-def test_an_application_that_fails_to_import_shows_its_traceback(application):
-    (application.folder / "broken.py").write_text("import no_such_package_of_the_application\n")
+WHAT_THE_APPLICATION_MUST_MEND = {
+    "import no_such_package_of_the_application": "no_such_package_of_the_application",
+    "from os import no_such_name": "no_such_name",
+    "nothing = here +": "SyntaxError",
+    "worker = Worker(MemoryBackend(), WorkerConfig(queues=['mail.*']))": "exact names",
+    "@Worker(MemoryBackend()).handler\ndef send(job, ctx): ...": "email.send",
+}
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.parametrize("code", WHAT_THE_APPLICATION_MUST_MEND)
+def test_what_the_application_must_mend_is_one_line_and_no_reason_to_start_anew(application, code, processes):
+    lines = f"from scheduler import *\nfrom scheduler_backends.memory import MemoryBackend\n{code}\n"
+    (application.folder / "broken.py").write_text(lines)
+    command = application.start("broken:worker", "--processes", processes)
+    assert command.ended() == 2, command.output
+    assert "Traceback" not in command.output
+    told = [line for line in command.lines if WHAT_THE_APPLICATION_MUST_MEND[code] in line]
+    assert 1 <= len(told) <= int(processes)
+    assert "broken.py, line 3" in told[0]
+    assert command.output.count("Started worker") == (0 if processes == "1" else 2)
+
+
+def test_an_application_with_a_bug_shows_its_traceback(application):
+    (application.folder / "broken.py").write_text("settings = {}\nsettings['DATABASE']\n")
     command = application.start("broken:worker")
     assert command.ended() == 1
     assert "Traceback" in command.output
-    assert "no_such_package_of_the_application" in command.output
+    assert "KeyError: 'DATABASE'" in command.output
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_missing_schema_is_told_in_one_line(application, processes):
+    path = application.folder / "newer.db"
+    application.backend.__class__(path).ping()
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("UPDATE scheduler_schema_version SET version = version + 1000")
+    (application.folder / "newer.py").write_text(
+        "from app import *\nworker = Worker(SqliteBackend(folder / 'newer.db'), config)\n"
+    )
+    command = application.start("newer:worker", "--processes", processes)
+    assert command.ended() == 2, command.output
+    assert "Traceback" not in command.output
+    assert len([line for line in command.lines if "SchemaMismatch" in line]) <= 3
 
 
 def test_options_are_checked(application):
@@ -95,7 +133,6 @@ BY_ENVIRONMENT = {
     "watch": (f"{os.curdir}{os.pathsep}{os.pardir}", (os.curdir, os.pardir)),
     "log_format": ("json", "json"),
     "log_level": ("DEBUG", "DEBUG"),
-    "health_file": ("/tmp/health.json", "/tmp/health.json"),  # noqa: S108 - nothing is written there
     "health_host": ("0.0.0.0", "0.0.0.0"),  # noqa: S104 - nothing listens there
     "health_port": ("8080", 8080),
     "metrics": ("true", True),
@@ -104,8 +141,7 @@ BY_ENVIRONMENT = {
 
 def test_every_option_can_be_set_by_the_environment(monkeypatch):
     seen = []
-    monkeypatch.setattr(commands, "Supervisor", lambda options: seen.append(options) or Stopped())
-    monkeypatch.setattr(commands.logs, "configure", lambda *_: None)
+    monkeypatch.setattr(launch, "launch", lambda options: seen.append(options) or 0)
     for name, (text, _) in BY_ENVIRONMENT.items():
         monkeypatch.setenv(f"SCHEDULER_WORKER_{name.upper()}", text)
     monkeypatch.setattr(sys, "argv", ["scheduler", "worker", "app:worker"])
@@ -115,13 +151,6 @@ def test_every_option_can_be_set_by_the_environment(monkeypatch):
     told = dataclasses.asdict(seen[0])
     assert told.pop("target") == "app:worker"
     assert told == {name: value for name, (_, value) in BY_ENVIRONMENT.items()}
-
-
-class Stopped:
-    """A supervisor whose run is over at once."""
-
-    def run(self):
-        return 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -157,6 +186,72 @@ def test_a_handler_that_does_not_end_is_abandoned_and_told_by_the_exit_status(ap
     command.signal(signal.SIGTERM)
     assert command.ended() == 4, command.output
     assert application.states() == {"leased": 1}
+
+
+def test_a_hang_up_stops_in_order_and_is_no_first_of_two_signals(application):
+    """A terminal that went, or an ExecReload, costs no running job."""
+    application.producer.enqueue("wait", max_retries=0)
+    command = application.start("app:worker")
+    command.expect("began")
+    command.signal(signal.SIGHUP)
+    threading.Event().wait(2 * SAME_SIGNAL)
+    command.signal(signal.SIGTERM)
+    command.expect("Stopping: running jobs may finish")
+    application.go()
+    assert command.ended() == 0, command.output
+    assert application.states() == {"succeeded": 1}
+
+
+IMPORTS_LONG = """
+import os, threading, time
+os.write(1, b"importing\\n")
+while not os.path.exists("imported"):
+    time.sleep(0.01)
+from app import worker
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2])
+def test_a_signal_during_the_import_ends_what_has_not_begun(application, number):
+    (application.folder / "long.py").write_text(IMPORTS_LONG)
+    command = application.start("long:worker")
+    command.expect("importing")
+    command.signal(number)
+    assert command.ended() == 0, command.output
+    assert "Traceback" not in command.output
+
+
+def test_stacks_are_dumped_during_the_import_too(application):
+    (application.folder / "long.py").write_text(IMPORTS_LONG)
+    command = application.start("long:worker", "--burst")
+    command.expect("importing")
+    command.signal(signal.SIGUSR1)
+    command.expect("most recent call first")
+    (application.folder / "imported").touch()
+    assert command.ended() == 0, command.output
+
+
+def test_a_queue_without_any_job_is_told_once(application):
+    application.producer.enqueue("say", delay=3600)
+    command = application.start("app:worker", "--queues", "default,defualt")
+    command.expect("no job of queue defualt: is the name right")
+    command.signal(signal.SIGTERM)
+    assert command.ended() == 0
+    assert command.output.count("is the name right") == 1
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.parametrize(
+    ("option", "advice"),
+    [("--queues=*", "exact names"), ("--worker-id=a\tb", "control"), (f"--worker-id={'w' * 201}", "200")],
+)
+def test_what_no_worker_can_be_configured_with_is_refused_before_any_process_starts(
+    application, processes, option, advice
+):
+    command = application.start("app:worker", "--processes", processes, option)
+    assert command.ended() == 2
+    assert len(command.lines) == 1
+    assert advice in command.output
 
 
 def test_a_drain_finishes_without_a_limit(application):
@@ -212,16 +307,19 @@ def test_max_memory_ends_the_run(application):
 def test_logs_are_json_lines_when_asked_for(application):
     """What is said in a signal handler, past the logging, included."""
     command = application.start("app:worker", "--log-format", "json", "--health-port", "0")
-    command.expect("Health is served")
+    command.expect("2 threads; job types die, grow, say, stuck, wait; SqliteBackend")
     command.signal(signal.SIGTERM)
     assert command.ended() == 0
     lines = [json.loads(line) for line in command.output.splitlines()]
     assert {"time", "level", "logger", "process", "thread", "message"} <= set(lines[-1])
-    assert [line["message"].partition(":")[0] for line in lines] == ["Health is served on http", "Stopping", "Stopped"]
+    told = [line["message"].partition(":")[0] for line in lines if line["level"] == "INFO"]
+    assert [text.split()[0] for text in told if not text.startswith("The store has no job")] == [
+        "Health", "Worker", "Stopping", "Stopped",
+    ]  # fmt: skip
 
 
-def test_health_is_told_by_file_and_by_port(application):
-    command = application.start("app:worker", "--health-file", "health.json", "--health-port", "0", "--metrics")
+def test_health_is_told_by_a_port(application):
+    command = application.start("app:worker", "--health-port", "0", "--metrics")
     (match,) = command.expect(r"(http://127\.0\.0\.1:\d+)/ready")
     url = match[1]
     wait_until(lambda: ask(f"{url}/ready")[0] == 200)
@@ -232,8 +330,6 @@ def test_health_is_told_by_file_and_by_port(application):
     assert ask(f"{url}/else")[0] == 404
     with urllib.request.urlopen(urllib.request.Request(f"{url}/ready", method="HEAD"), timeout=30) as head:  # noqa: S310
         assert (head.status, head.read()) == (200, b"")
-    wait_until((application.folder / "health.json").exists)
-    wait_until(lambda: json.loads((application.folder / "health.json").read_text())["ready"])
 
 
 def test_health_is_told_to_an_address_of_any_kind():
@@ -247,34 +343,6 @@ def test_metrics_are_served_only_when_asked_for(application):
     command = application.start("app:worker", "--health-port", "0")
     (match,) = command.expect(r"(http://127\.0\.0\.1:\d+)/ready")
     assert ask(f"{match[1]}/metrics")[0] == 404
-
-
-@pytest.mark.parametrize("processes", ["1", "2"])
-def test_a_health_file_that_cannot_be_written_is_told_at_the_start(application, processes):
-    command = application.start("app:worker", "--processes", processes, "--health-file", "nowhere/health.json")
-    assert command.ended() == 2
-    assert "health_file: cannot be written" in command.output
-    assert "Traceback" not in command.output
-
-
-@pytest.mark.parametrize("processes", ["1", "2"])
-def test_a_health_file_that_cannot_be_written_any_more_ends_nothing(application, processes):
-    """A full disk, say: it is told once, jobs are run, and the file is there again when it can be."""
-    folder = application.folder / "health"
-    folder.mkdir()
-    file = folder / "status.json"
-    command = application.start("app:worker", "--processes", processes, "--health-file", str(file))
-    wait_until(file.exists)
-    folder.rename(application.folder / "away")
-    command.expect("health file .* cannot be written")
-    application.producer.enqueue("say")
-    command.expect("ran")
-    folder.mkdir()
-    wait_until(file.exists)
-    command.signal(signal.SIGTERM)
-    assert command.ended() == 0, command.output
-    assert command.output.count("cannot be written") == 1
-    assert [each.name for each in folder.iterdir()] == ["status.json"]
 
 
 @pytest.fixture
@@ -346,5 +414,5 @@ def test_without_click_the_command_says_what_to_install(tmp_path):
         text=True,
         check=False,
     )
-    assert ran.returncode == 1
+    assert ran.returncode == 2
     assert "pip install 'reliable-scheduler[cli]'" in ran.stderr

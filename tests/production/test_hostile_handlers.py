@@ -7,7 +7,6 @@ import shutil
 import signal
 
 from production.place import APPLICATIONS
-from programs import wait_until
 
 RAISED = {
     "ValueError": "ValueError",
@@ -51,7 +50,7 @@ def test_what_a_handler_changes_stays_with_it(place):
     changing = place.add("change", "kept", max_retries=1, metadata={"kept": "too"})
     others = [place.add(name) for name in ("mask", "mess", "context", "change", "context", "mess")]
     refused = place.add("signals")
-    worker = place.worker("hostile:worker", "--health-file", str(place.folder / "health.json"))
+    worker = place.worker("hostile:worker")
     place.until_finished(changing, refused, *others)
     calm = [place.add("context") for _ in range(8)]
     place.until_finished(*calm)
@@ -66,11 +65,9 @@ def test_what_a_handler_changes_stays_with_it(place):
 
 def test_a_relative_path_means_the_same_after_a_handler_changed_the_directory(file_place):
     folder = shutil.copytree(APPLICATIONS, file_place.folder / "applications")
-    worker = file_place.worker("hostile:worker", "--health-file", "health.json", folder=folder)
+    worker = file_place.worker("hostile:worker", folder=folder, url="sqlite:///../jobs.db?retain_succeeded=3600")
     file_place.until_finished(file_place.add("mess"))
     file_place.until_finished(file_place.add("calm"))
-    health = folder / "health.json"
-    wait_until(lambda: health.exists() and json.loads(health.read_text())["counts"].get("settled.complete") == 2)
     end(worker)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 
 import pytest
 
 from production.place import QUEUE, now
-from programs import wait_until
+from programs import ask, wait_until
 from scheduler import Producer
 from scheduler.identity import new_token
 from scheduler.leases import Completion
@@ -21,11 +20,11 @@ PROMISED = LEASE + RECOVER_INTERVAL + 1.0
 @pytest.mark.parametrize("kills", [1, pytest.param(8, marks=pytest.mark.long)])
 def test_a_killed_processs_jobs_run_again_within_a_lease_and_a_recovery_interval(place, kills, record_property):
     """The promise is lease_duration + recover_interval + 1 s, from the kill to the next start of the handler."""
-    health = place.folder / "health.json"
     # Enough of them for one to be alive at each kill, though those that die often are replaced later and later.
     processes = "2" if kills == 1 else "5"
-    worker = place.worker("steady:worker", "--processes", processes, "--threads", "2", "--health-file", str(health))
-    wait_until(lambda: health.exists() and json.loads(health.read_text())["ready"])
+    worker = place.worker("steady:worker", "--processes", processes, "--threads", "2", "--health-port", "0")
+    (match,) = worker.expect(r"(http://127\.0\.0\.1:\d+/ready)")
+    wait_until(lambda: ask(match[1])[0] == 200)
     took = []
     for _ in range(kills):
         id = place.add("lasting", max_retries=100)
