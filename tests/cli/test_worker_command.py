@@ -233,8 +233,8 @@ def test_stacks_are_dumped_during_the_import_too(application):
 
 def test_a_queue_without_any_job_is_told_once(application):
     application.producer.enqueue("say", delay=3600)
-    command = application.start("app:worker", "--queues", "default,defualt")
-    command.expect("no job of queue defualt: is the name right")
+    command = application.start("app:worker", "--queues", "default,malis")
+    command.expect("no job of queue malis: is the name right")
     command.signal(signal.SIGTERM)
     assert command.ended() == 0
     assert command.output.count("is the name right") == 1
