@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from scheduler.critical import critical
 from scheduler.jobs import Job
 from scheduler.leases import Recovery
+from scheduler.processes import PerProcess
 
 
 class Metrics:
@@ -62,17 +63,17 @@ class CountingMetrics(Metrics):
     """Counts in memory, for tests and small programs. `counts` is a copy and may be read from any thread."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()  # guards _counts
+        self._locks: PerProcess[threading.Lock] = PerProcess()  # guards _counts
         self._counts: Counter[str] = Counter()
 
     @property
     def counts(self) -> Counter[str]:
         """Hook (and operation) → how often; "stuck" is the present number."""
-        with self._lock:
+        with self._locks.get(threading.Lock):
             return self._counts.copy()
 
     def _add(self, name: str, count: int = 1) -> None:
-        with self._lock:
+        with self._locks.get(threading.Lock):
             self._counts[name] += count
 
     def enqueued(self, job: Job, is_new: bool) -> None:  # noqa: ARG002, FBT001 - a hook
@@ -104,7 +105,7 @@ class CountingMetrics(Metrics):
         self._add("recovered.dead", recovery.dead)
 
     def stuck(self, threads: int) -> None:
-        with self._lock:
+        with self._locks.get(threading.Lock):
             self._counts["stuck"] = threads
 
     def call_failed(self, operation: str, error: BaseException) -> None:  # noqa: ARG002 - a hook

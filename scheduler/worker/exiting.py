@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import atexit
-import os
 from typing import Protocol
+
+from scheduler.processes import PerProcess
 
 
 class Leaving(Protocol):
@@ -19,12 +20,12 @@ class Leaving(Protocol):
         ...
 
 
-_running: set[Leaving] = set()
+_running: PerProcess[set[Leaving]] = PerProcess()  # none of the parent's runs in a forked child
 
 
 def begin(run: Leaving) -> None:
     """*run* has begun: an exit from now on ends it first."""
-    _running.add(run)
+    _running.get(set).add(run)
     # Once more, so that it comes before what the program had registered so far, such as closing the backend.
     atexit.unregister(_end_all)
     atexit.register(_end_all)
@@ -32,15 +33,12 @@ def begin(run: Leaving) -> None:
 
 def finish(run: Leaving) -> None:
     """*run* has ended."""
-    _running.discard(run)
+    _running.get(set).discard(run)
 
 
 def _end_all() -> None:
-    runs = list(_running)
+    runs = list(_running.get(set))
     for run in runs:
         run.ask_to_end()
     for run in runs:
         run.wait_for_end()
-
-
-os.register_at_fork(after_in_child=_running.clear)  # none of them runs there

@@ -13,6 +13,7 @@ from scheduler.errors import BackendClosed, ConfigError
 from scheduler.leases import Lease
 from scheduler.limits import check_moment
 from scheduler.logs import GuardedLogger
+from scheduler.processes import PerProcess, process
 from scheduler.queues import Retention
 from scheduler_backends.memory import forks
 from scheduler_backends.memory.groups import Group
@@ -42,20 +43,26 @@ class Store:
     """
 
     def __init__(self, *, version: int, partitions: int, retention: Retention, clock: Clock | None) -> None:
-        self.lock = threading.Lock()
+        self._locks: PerProcess[threading.Lock] = PerProcess()
         self.clock = clock
         self.queues: dict[str, MemoryQueue] = {}
         self.bells = Bells()
         self._version = version
         self._partitions = partitions
         self._retention = retention
-        self._closed = self._copied = self._changing = False
+        self._closed = self._changing = False
+        self._told = process()  # in which nobody need be told that it has a copy
         self._turn = 0
         self._latest = datetime.min.replace(tzinfo=UTC)
         self._stirred: set[str] = set()
         forks.watch(self)
 
     # One call after another.
+
+    @property
+    def lock(self) -> threading.Lock:
+        """The lock, of this process's own."""
+        return self._locks.get(threading.Lock)
 
     def look(self) -> datetime:
         """The present moment, for a call that only reads. Raises `BackendClosed`."""
@@ -138,15 +145,10 @@ class Store:
         self.queues.clear()
         self.bells.close()
 
-    def after_fork(self) -> None:
-        """In the child: a copy from here on."""
-        self._copied = True
-        self.bells.after_fork()
-
     def warn_of_copy(self) -> None:
         """Say once, in a forked child, that its jobs are its own. Without the lock: log handlers are a user's."""
-        if self._copied:
-            self._copied = False
+        if self._told != (here := process()):
+            self._told = here
             _log.warning(
                 "this process was forked off one with a memory backend and has a copy of it: jobs enqueued here are "
                 "seen here only, and jobs copied from the parent may run in both"

@@ -10,6 +10,7 @@ from queue import Empty, SimpleQueue
 from scheduler.backend import News
 from scheduler.errors import BackendClosed
 from scheduler.limits import check_number
+from scheduler.processes import PerProcess
 
 
 class MemoryWaiter:
@@ -23,7 +24,8 @@ class MemoryWaiter:
     def __init__(self, bells: Bells, queues: Sequence[str]) -> None:
         self.queues = tuple(queues)
         self._bells = bells
-        self._bell: SimpleQueue[None] = SimpleQueue()
+        # The parent's bell may be in the hands of a thread that does not exist in a child.
+        self._own_bells: PerProcess[SimpleQueue[None]] = PerProcess()
         self._news = self._closed = False
 
     def wait(self, timeout: float) -> News:
@@ -37,11 +39,12 @@ class MemoryWaiter:
             raise BackendClosed("the backend was closed")
         if self._closed:
             return News.NONE
+        bell = self._own_bells.get(SimpleQueue)
         with suppress(Empty):
             if not self._news:
-                self._bell.get(timeout=seconds)
+                bell.get(timeout=seconds)
             while True:
-                self._bell.get_nowait()
+                bell.get_nowait()
         # Never cleared where it was not seen: news may come between these lines, and is then for the next wait.
         if self._news:
             self._news = False
@@ -55,8 +58,9 @@ class MemoryWaiter:
 
     def interrupt(self) -> None:
         """End the present or next wait. From any thread or signal handler."""
-        if self._bell.empty():  # else it rings already
-            self._bell.put(None)
+        bell = self._own_bells.get(SimpleQueue)
+        if bell.empty():  # else it rings already
+            bell.put(None)
 
     def close(self) -> None:
         """End the present wait and all later ones."""
@@ -64,30 +68,26 @@ class MemoryWaiter:
         self._bells.remove(self)
         self.interrupt()
 
-    def after_fork(self) -> None:
-        """A bell for the child; the parent's may be in the hands of a thread that does not exist here."""
-        self._bell = SimpleQueue()
-
 
 class Bells:
     """All waiters of a backend, by queue. Rung under the backend's lock; the own lock guards changes of the table."""
 
     def __init__(self) -> None:
         self.closed = False
-        self._lock = threading.Lock()
+        self._locks: PerProcess[threading.Lock] = PerProcess()
         self._waiters: dict[str, tuple[MemoryWaiter, ...]] = {}
 
     def waiter(self, queues: Sequence[str]) -> MemoryWaiter:
         """A waiter that hears of *queues* from now on."""
         waiter = MemoryWaiter(self, queues)
-        with self._lock:
+        with self._locks.get(threading.Lock):
             for queue in waiter.queues:
                 self._waiters[queue] = (*self._waiters.get(queue, ()), waiter)
         return waiter
 
     def remove(self, waiter: MemoryWaiter) -> None:
         """*waiter* hears no more."""
-        with self._lock:
+        with self._locks.get(threading.Lock):
             for queue in waiter.queues:
                 left = tuple(other for other in self._waiters.get(queue, ()) if other is not waiter)
                 if left:
@@ -107,12 +107,6 @@ class Bells:
         for waiter in self._all():
             waiter.interrupt()
 
-    def after_fork(self) -> None:
-        """In the child: no thread of the parent waits here."""
-        self._lock = threading.Lock()
-        for waiter in self._all():
-            waiter.after_fork()
-
     def _all(self) -> set[MemoryWaiter]:
-        with self._lock:
+        with self._locks.get(threading.Lock):
             return {waiter for waiters in self._waiters.values() for waiter in waiters}

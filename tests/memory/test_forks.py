@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import pytest
 
+from forking import FORKS, every_fork
 from memory.inside import check_inside
 from memory.moves import QUEUE, add, complete, lease
 from scheduler.states import JobState
@@ -24,12 +25,12 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system can
 _PATIENCE = 60  # seconds: reached only by a failure
 
 
-def _in_child(work: Callable[[], object]) -> None:
+def _in_child(work: Callable[[], object], fork: Callable[[], int] = os.fork) -> None:
     """Run *work* in a forked child, which ends by itself, and fail where it fails."""
     with warnings.catch_warnings():
         # Newer Pythons warn of forking while threads run, which is the point here.
         warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
+        child = fork()
     if not child:
         signal.alarm(_PATIENCE)  # nothing else ends a deadlock
         code = 1
@@ -83,6 +84,26 @@ def test_a_child_forked_while_other_threads_are_at_work_can_use_its_copy() -> No
     assert backend.stats(["child"])[0].counts[JobState.LEASED] == 0, "the child's jobs are its own"
 
 
+def test_a_lock_held_at_a_fork_without_hooks_does_not_stop_the_child() -> None:
+    """Nor does a move that was half done: the child's next call puts it right."""
+    backend = MemoryBackend()
+    add(backend, 3)
+    without_hooks = FORKS.get("without hooks")
+    if without_hooks is None:
+        pytest.skip("forks without hooks are known on Linux alone")
+
+    def work() -> None:
+        add(backend, 3, queue="child")
+        assert len(lease(backend, 6, queues=["child", QUEUE])) == 6
+        check_inside(backend)
+
+    with backend._store.lock:
+        backend._store.begin()
+        _in_child(work, without_hooks)
+        backend._store.end()
+    check_inside(backend)
+
+
 def test_a_lock_that_another_thread_keeps_does_not_stop_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as a clock of the user's that hangs. The wait for it has an end, and the child a lock of its own."""
     monkeypatch.setattr(forks, "_PATIENCE", 0.05)
@@ -113,7 +134,8 @@ def test_a_lock_that_another_thread_keeps_does_not_stop_a_fork(monkeypatch: pyte
     add(backend)
 
 
-def test_waiters_of_the_parent_work_in_both() -> None:
+@every_fork
+def test_waiters_of_the_parent_work_in_both(fork: Callable[[], int]) -> None:
     backend = MemoryBackend()
     waiter = backend.waiter([QUEUE])
     waiting = threading.Thread(target=waiter.wait, args=(_PATIENCE,))
@@ -127,14 +149,15 @@ def test_waiters_of_the_parent_work_in_both() -> None:
         waiter.close()
         backend.close()
 
-    _in_child(work)
+    _in_child(work, fork)
     assert waiting.is_alive(), "news of the child is none for the parent"
     add(backend)
     waiting.join(_PATIENCE)
     assert not waiting.is_alive()
 
 
-def test_a_child_says_once_that_it_has_a_copy(caplog: pytest.LogCaptureFixture) -> None:
+@every_fork
+def test_a_child_says_once_that_it_has_a_copy(caplog: pytest.LogCaptureFixture, fork: Callable[[], int]) -> None:
     backend = MemoryBackend()
 
     def work() -> None:
@@ -144,7 +167,7 @@ def test_a_child_says_once_that_it_has_a_copy(caplog: pytest.LogCaptureFixture) 
             lease(backend)
         assert [record.name for record in caplog.records] == ["scheduler_backends.memory.store"]
 
-    _in_child(work)
+    _in_child(work, fork)
     add(backend)
     assert caplog.records == []
 

@@ -48,8 +48,12 @@ class Place:
 
     def python(self, *arguments: str, folder: Path = APPLICATIONS, url: str | None = None, **more: str) -> Program:
         """Start a Python that knows where the jobs and the ledger are."""
+        return self.program(sys.executable, *arguments, folder=folder, url=url, **more)
+
+    def program(self, *command: str, folder: Path = APPLICATIONS, url: str | None = None, **more: str) -> Program:
+        """Start any program, which finds the jobs and the ledger as `python`'s do."""
         environment = {"JOBS": url or self.url, "LEDGER": str(self._ledger), "PYTHONUNBUFFERED": "1", **more}
-        program = Program([sys.executable, *arguments], folder, **environment)
+        program = Program(command, folder, **environment)
         self._programs.append(program)
         return program
 

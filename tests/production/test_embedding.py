@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import signal
+import site
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -11,13 +17,15 @@ from production.place import APPLICATIONS, now
 from programs import ask, ask_json, wait_until
 from servers.ports import bound_socket
 
+SEARCHED = os.pathsep.join(dict.fromkeys([*sys.path, *site.getsitepackages()]))  # for a Python inside another program
+
 
 def everything(place):
     """All ids of jobs that the store knows."""
     return [
         job.id
         for state in ("ready", "leased", "succeeded", "dead")
-        for job in place.backend.list("default", state, limit=1_000).jobs
+        for job in place.backend.list("default", state, limit=2_000).jobs
     ]
 
 
@@ -70,6 +78,37 @@ def test_children_forked_while_a_worker_is_at_work_use_connections_of_their_own(
     assert len(ids) == 500
     assert place.states(ids) == {"succeeded": 500}
     assert place.runs() == dict.fromkeys(ids, 1)
+
+
+def test_children_forked_without_pythons_hooks_use_connections_of_their_own(place):
+    """Guarantee 27. No answer is about another job, and all that was acknowledged is stored, once."""
+    program = place.python("c_forks.py")
+    assert program.ended() == 0, program.output
+    ids = json.loads(program.lines[-1])
+    assert len(set(ids)) == len(ids) == 5 * 60, program.output
+    assert place.states(ids) == {"ready": 300}
+    assert len(everything(place)) == 301
+
+
+def test_web_processes_of_uwsgi_share_nothing(place):
+    """Guarantee 27. It forks in C, after the application and its connected producer are there."""
+    uwsgi = shutil.which("pyuwsgi", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if uwsgi is None:
+        pytest.skip("pyuwsgi is not installed")
+    options = ["--master", "--processes", "4", "--need-app", "--die-on-term", "--http-socket", "127.0.0.1:0"]
+    web = place.program(uwsgi, *options, "--wsgi-file", "wsgi.py", PYTHONHOME=sys.base_prefix, PYTHONPATH=SEARCHED)
+    (match,) = web.expect(r"bound to TCP address (127\.0\.0\.1:\d+)")
+    web.expect(r"spawned uWSGI worker 4")
+    with ThreadPoolExecutor(4) as threads:
+        answers = [text.split() for _, text in threads.map(lambda _: ask(f"http://{match[1]}/"), range(1_000))]
+    ids = [id for _, id in answers]
+    assert len(set(ids)) == 1_000
+    assert len({process for process, _ in answers}) > 1
+    states = [place.states(ids[start : start + 100]) for start in range(0, 1_000, 100)]
+    assert states == [{"ready": 100}] * 10
+    assert len(everything(place)) == 1_001
+    web.signal(signal.SIGTERM)
+    web.ended()
 
 
 def test_processes_that_multiprocessing_forks_enqueue(place):

@@ -106,9 +106,9 @@ def test_parent_and_children_never_make_the_same(make: str) -> None:
 def test_a_lock_held_while_forking_does_not_stop_the_child() -> None:
     """Another thread of the parent may be making an id at the moment of the fork."""
     script = """
-import os, signal
+import os, signal, threading
 from scheduler import identity
-with identity._id_lock:
+with identity._id_locks.get(threading.Lock):
     if os.fork() == 0:
         signal.alarm(20)  # a child that waits for ever would be killed, and the parent told
         identity.new_id()
