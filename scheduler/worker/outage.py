@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from scheduler.config import WorkerConfig
-from scheduler.errors import BackendClosed, BackendError, NotSupported, SchemaMismatch
+from scheduler.errors import BackendClosed, BackendError, BackendUnavailable, NotSupported, SchemaMismatch
 from scheduler.logs import GuardedLogger
 from scheduler.metrics import Metrics
 
@@ -47,9 +47,20 @@ class Outage:
 
     An outage is a time longer than a heartbeat in which no call succeeded. After one, and after the worker's start,
     recovery waits for the holders of leases to renew them first: else recoverers race the holders.
+
+    refused: called when the store refuses a call (which will not pass, as a wrong password does not) before any call of
+    this worker has succeeded: it was started wrongly, and is to end. Later the worker waits, whatever the error.
     """
 
-    def __init__(self, config: WorkerConfig, metrics: Metrics, logger: GuardedLogger) -> None:
+    def __init__(
+        self,
+        config: WorkerConfig,
+        metrics: Metrics,
+        logger: GuardedLogger,
+        refused: Callable[[BackendError], None] = lambda _: None,
+    ) -> None:
+        self._refused = refused
+        self._has_succeeded = False
         self._heartbeat_interval = config.heartbeat_interval
         self._pause = min(config.heartbeat_interval + RECOVERY_MARGIN, config.lease_duration)
         self._metrics = metrics
@@ -69,10 +80,13 @@ class Outage:
         except BackendError as error:
             if may_pass(error):
                 self._failed(operation, error)
+                if not self._has_succeeded and not isinstance(error, BackendUnavailable):
+                    self._refused(error)
             raise
         self._succeeded(operation)
 
     def _succeeded(self, operation: str) -> None:
+        self._has_succeeded = True
         now = time.monotonic()
         with self._lock:
             if self._failing_to_write and operation == _MAY_ONLY_READ:

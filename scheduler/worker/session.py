@@ -73,7 +73,7 @@ class Session:
         self._news = Doorbell()  # for the thread in work()
         doorbell = Doorbell()  # for the pump
         self.ending = Ending(config.timeout_grace, doorbell.ring, self._news.ring)
-        self.outage = Outage(config, metrics, logger)
+        self.outage = Outage(config, metrics, logger, self._crashed)
         self.over = Latch()
         run = Run(backend=backend, config=config, doorbell=doorbell, outage=self.outage, metrics=metrics, logger=logger)
         self._runner = JobRunner(

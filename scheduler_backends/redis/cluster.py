@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from redis.crc import key_slot
-from redis.exceptions import AskError, ClusterDownError, MovedError, RedisError, ResponseError, TryAgainError
+from redis.exceptions import AskError, ClusterDownError, MovedError, ResponseError, TryAgainError
 
 from scheduler_backends.redis.nodes import Connection, Line, Node
 from scheduler_backends.redis.routing import Command
@@ -47,7 +47,7 @@ class Cluster:
         for attempt in range(TRIES):
             try:
                 owners = {number: self._owner(commands[number].key) for number in left}
-            except (RedisError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - whatever the driver or the system raises
                 for number in left:
                     answers[number] = error
                 return answers
@@ -66,7 +66,7 @@ class Cluster:
             connection = self._make_subscriber(address)
             try:
                 connection.connect()
-            except (RedisError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - as above
                 failure = error
             else:
                 return connection
@@ -87,7 +87,7 @@ class Cluster:
             node = self._node(address)
             try:
                 line = node.send([commands[number].words for number in numbers])
-            except (RedisError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - as above
                 self._slots = []
                 for number in numbers:
                     answers[number] = error

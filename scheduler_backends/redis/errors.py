@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from typing import NoReturn
 
@@ -44,7 +45,12 @@ _TABLE: tuple[tuple[type[Exception], type[BackendError], str], ...] = (
     (driver.RedisError, BackendError, "Redis refuses"),
     (driver.RedisClusterException, BackendUnavailable, "the Redis cluster cannot be reached"),
     (OSError, BackendUnavailable, "Redis cannot be reached"),  # such as a name that cannot be resolved
+    (MemoryError, BackendUnavailable, "there is no memory left to ask Redis"),
+    (Exception, BackendError, "the driver failed"),  # such as a provider of credentials that raises
 )
+
+# What TLS says of a certificate reaches us as text in a ConnectionError. Waiting does not help.
+_REFUSED = re.compile("CERTIFICATE_VERIFY_FAILED|certificate verify failed|WRONG_VERSION_NUMBER")
 
 # Codes that the driver knows no class for, and that pass by themselves.
 _PASSING = ("BUSY", "MISCONF", "NOREPLICAS", "UNBLOCKED", "MASTERDOWN", "LOADING", "OOM", "READONLY")
@@ -52,13 +58,17 @@ _PASSING = ("BUSY", "MISCONF", "NOREPLICAS", "UNBLOCKED", "MASTERDOWN", "LOADING
 
 def translated(error: Exception) -> BackendError:
     """The library's error for one of the driver's, which becomes its cause."""
-    for kind, ours, meaning in _TABLE:
-        if isinstance(error, kind):
+    if isinstance(error, BackendError):
+        return error
+    for sort, ours, meaning in _TABLE:
+        if isinstance(error, sort):
             passing = ours is BackendError and str(error).startswith(_PASSING)
-            made = (BackendUnavailable if passing else ours)(f"{meaning}: {error}")
+            refused = isinstance(error, driver.ConnectionError) and _REFUSED.search(str(error)) is not None
+            kind = BackendError if refused else BackendUnavailable if passing else ours
+            made = kind(f"{meaning}: {str(error) or type(error).__name__}")
             made.__cause__ = error
             return made
-    raise error
+    raise AssertionError("the table ends with every error")
 
 
 def is_of_wrong_type(error: BackendError) -> bool:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from redis.exceptions import ReadOnlyError, RedisError, ResponseError
+from redis.exceptions import MasterDownError, ReadOnlyError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from scheduler_backends.redis.errors import log
@@ -89,6 +89,7 @@ class Node:
         """Read *count* answers; from the first that is lost on, all are the error that lost it."""
         answers: list[object] = []
         read = line.connection.read_response
+        is_left = False
         try:
             while len(answers) < count:
                 try:
@@ -96,20 +97,26 @@ class Node:
                 except ReadOnlyError as error:  # a master that was demoted: no connection to it is of use any more
                     return self._lost(line, answers, count, error)
                 except ResponseError as error:
+                    # Of a server that may not be the master any more: a new connection asks Sentinel, or DNS, again.
+                    is_left |= isinstance(error, MasterDownError) or str(error).startswith("NOREPLICAS")
                     answers.append(error)
-                except (RedisError, OSError) as error:
+                except Exception as error:  # noqa: BLE001 - whatever the driver or the system raises
                     return self._lost(line, answers, count, error)
         except BaseException:  # an interrupt: the answers that are left would be taken for those of a later command
             line.connection.disconnect()
             raise
-        self._give(line)
+        if is_left:
+            line.connection.disconnect()
+            self.forget()
+        else:
+            self._give(line)
         return answers
 
     def run(self, commands: Sequence[tuple[Word, ...]]) -> list[object]:
         """Write and read."""
         try:
             line = self.send(commands)
-        except (RedisError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever the driver, the system or a provider of credentials raises
             return [error] * len(commands)
         return self.receive(line, len(commands))
 

@@ -10,8 +10,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from redis.exceptions import RedisError
-
 from scheduler.backend import News
 from scheduler.errors import BackendClosed
 from scheduler_backends.redis.calls import Calls
@@ -43,7 +41,10 @@ class RedisWaiter:
         self._pid = os.getpid()
         self._heard_at = 0.0  # when the server last sent something, by time.monotonic()
         self._pinged_at: float | None = None  # when an answer was asked for that has not come yet
-        self._inside, self._outside = _bell()
+        try:
+            self._inside, self._outside = _bell()
+        except OSError as error:
+            fail(error)
 
     def wait(self, timeout: float) -> News:
         """As `Waiter.wait`."""
@@ -51,7 +52,9 @@ class RedisWaiter:
         with self._guard:
             try:
                 return self._wait(time.monotonic() + max(0.0, timeout))
-            except (RedisError, OSError) as error:
+            except BackendClosed:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever the driver, the system or foreign messages raise
                 self._drop()
                 if self._closed.is_set():
                     return News.NONE
@@ -152,6 +155,8 @@ class RedisWaiter:
             self._pid = os.getpid()
             self._guard = threading.Lock()  # the parent's may be held by a thread that does not exist here
             self._connection = None  # the parent's; letting go of it closes this process's end alone
+            self._inside.close()
+            self._outside.close()
             if not self._closed.is_set():
                 self._inside, self._outside = _bell()
 
