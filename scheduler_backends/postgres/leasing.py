@@ -82,13 +82,18 @@ class Leasing:
         keeps = self._store.retention.seconds(JobState.DEAD) > 0.0
         statement = self._statements.recover if keeps else self._statements.recover_deleting
         ready = dead = 0
-        while True:
+        next_expiry = self._next_expiry(names)
+        while next_expiry == 0.0 and left:
             size = min(left, SLICE)
-            ((revived, buried, rung, next_expiry),) = self._store.run(
-                statement, queues=names, limit=size, error=_EXPIRED
-            )
+            ((revived, buried, rung),) = self._store.run(statement, queues=names, limit=size, error=_EXPIRED)
             self._store.notifier.ring(rung or ())
             ready, dead, left = ready + revived, dead + buried, left - size
-            if revived + buried < size or left == 0:
-                seconds = None if next_expiry is None else max(0.0, next_expiry / 1_000_000)
-                return Recovery(ready=ready, dead=dead, next_expiry=seconds)
+            if revived + buried < size:  # else there are more, most likely
+                next_expiry = self._next_expiry(names)
+                break
+        return Recovery(ready=ready, dead=dead, next_expiry=next_expiry)
+
+    def _next_expiry(self, names: list[str]) -> float | None:
+        """Seconds until the next lease expires, 0.0 = one has, None = there is none."""
+        ((micros,),) = self._store.run(self._statements.next_expiry, queues=names)
+        return None if micros is None else max(0.0, float(micros) / 1_000_000)

@@ -49,7 +49,7 @@ def executor(connection: object, *, vendor: str, driver: type, of_driver: Callab
         if alchemy.dialect.paramstyle not in ("pyformat", "qmark"):  # as psycopg, psycopg2 and sqlite3 have it
             raise ConfigError("connection", f"is of the driver {alchemy.dialect.driver}; use psycopg or psycopg2")
         # Not on its driver's connection: SQLAlchemy would not know that a transaction has begun, and drop it.
-        return cast("Execute", alchemy.exec_driver_sql)
+        return lambda statement, parameters: _in_sqlalchemy(alchemy, statement, parameters)
     if _is_django(connection):
         django = cast("Any", connection)
         _check_vendor(django.vendor, vendor)
@@ -72,6 +72,15 @@ def _sqlalchemy(connection: object) -> Any:
     if orm is not None and isinstance(connection, orm.Session | orm.scoped_session):
         return connection.connection()
     return None
+
+
+def _in_sqlalchemy(alchemy: Any, statement: str, parameters: Parameters) -> Answer:
+    options = {"stream_results": False}  # a cursor on the server may be what the caller wants for other statements
+    try:
+        return cast("Answer", alchemy.exec_driver_sql(statement, parameters, execution_options=options))
+    except sys.modules["sqlalchemy.exc"].StatementError as error:
+        failure = error.orig or error
+    raise failure  # the driver's alone: SQLAlchemy's shows the parameters, and with them payloads
 
 
 def _is_django(connection: object) -> bool:

@@ -27,6 +27,7 @@ from scheduler_backends.postgres.statements.parts import (
     NULL,
     Expression,
     any_of,
+    catalog,
     compiled,
     given,
     is_finished,
@@ -109,7 +110,7 @@ class CuratingStatements:
         doomed = select(place).select_from(job).where(*where).order_by(*order).limit(given("limit", Integer()))
         doomed = doomed.with_for_update(skip_locked=True)
         gone = delete(job).where(place == func.any(func.array(doomed.scalar_subquery()))).returning(literal(1)).cte()
-        return compiled(select(func.count()).select_from(gone))
+        return compiled(select(catalog.count(literal_column("*"))).select_from(gone))
 
     @cached_property
     def outlived(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from sqlalchemy import BigInteger, Integer, Text, case, delete, exists, func, literal_column, select, true, update
+from sqlalchemy import BigInteger, Integer, Text, case, delete, func, literal_column, select, true, update
 from sqlalchemy.sql.selectable import CTE
 
 from scheduler_backends.postgres.statements.parts import (
@@ -13,6 +13,7 @@ from scheduler_backends.postgres.statements.parts import (
     TOKEN,
     after,
     any_of,
+    catalog,
     compiled,
     freed,
     given,
@@ -98,7 +99,9 @@ class LeasingStatements:
             .lateral("share")
         )
         paused = select(self._queue.c.name).where(self._queue.c.paused)
-        left = given("limit", Integer()) - select(func.count()).select_from(held).scalar_subquery()
+        left = (
+            given("limit", Integer()) - select(catalog.count(literal_column("*"))).select_from(held).scalar_subquery()
+        )
         return (
             select(share.c.place)
             .select_from(turns.join(share, true()))
@@ -126,12 +129,20 @@ class LeasingStatements:
             .lateral("first")
         )
         return compiled(
-            select(func.min(first.c.due_at) - NOW).select_from(names.join(priority, true()).join(first, true()))
+            select(catalog.min(first.c.due_at) - NOW).select_from(names.join(priority, true()).join(first, true()))
         )
 
     @cached_property
+    def next_expiry(self) -> str:
+        """Microseconds until the next lease expires, at most 0 = one has, NULL = there is none. Reads each once."""
+        job, names = self._job, unnested(queues=Text())
+        leased = (job.c.queue == names.c.queues, job.c.state == literal(LEASED))
+        first = select(catalog.min(job.c.lease_until).label("at")).where(*leased).correlate(names).lateral("first")
+        return compiled(select(catalog.min(first.c.at) - NOW).select_from(names.join(first, true())))
+
+    @cached_property
     def recover(self) -> str:
-        """Recovers up to `limit` leases: how many became ready, and dead, the queues, and the next expiry."""
+        """Recovers up to `limit` leases: how many became ready, and dead, and the queues of those that are ready."""
         return compiled(self._recover(keeps_dead=True))
 
     @cached_property
@@ -141,38 +152,44 @@ class LeasingStatements:
 
     def _recover(self, *, keeps_dead: bool) -> Any:
         job = self._job
-        leased = (job.c.state == literal(LEASED), job.c.queue == any_of("queues"))
-        # Who settles or renews one of them right now is faster: its row is skipped, and no longer expired or leased.
-        expired = (
-            select(job.c.queue, job.c.id, (job.c.attempts > job.c.max_retries).label("used_up"))
-            .where(*leased, job.c.lease_until <= NOW)
-            .order_by(job.c.queue, job.c.id)
-            .limit(given("limit", Integer()))
-            .with_for_update(skip_locked=True)
-            .cte("expired")
-            .prefix_with("MATERIALIZED")
-        )
-        is_it = (job.c.queue == expired.c.queue) & (job.c.id == expired.c.id)
+        used_up = job.c.attempts > job.c.max_retries
+        places = func.array(select(self._expired().c.place).scalar_subquery())
+        # By place, as an array: no plan can join each lease with each, whatever the planner believes of their number.
+        is_it = literal_column("ctid") == func.any(places)
         changes = freed(
-            state=case((expired.c.used_up, literal(DEAD)), else_=literal(SCHEDULED)),
+            state=case((used_up, literal(DEAD)), else_=literal(SCHEDULED)),
             due_at=NOW,
-            finished_at=case((expired.c.used_up, NOW)),
+            finished_at=case((used_up, NOW)),
             crashes=job.c.crashes + literal(1),
             errors=with_error(job, given("error", Text())),
         )
         revived = update(job).where(is_it).values(**changes).returning(job.c.queue, job.c.state)
-        # Of the others, and so in the past where there are more than the limit.
-        left = select(func.min(job.c.lease_until)).where(*leased, ~exists().where(is_it)).scalar_subquery()
         if keeps_dead:
             moved = revived.cte("moved")
         else:
-            buried = delete(job).where(is_it, expired.c.used_up).returning(job.c.queue, literal(DEAD).label("state"))
-            moved = revived.where(~expired.c.used_up).cte("revived")
+            buried = delete(job).where(is_it, used_up).returning(job.c.queue, literal(DEAD).label("state"))
+            moved = revived.where(~used_up).cte("revived")
             gone = buried.cte("buried")
             moved = select(moved).union_all(select(gone)).cte("moved")
+        number = catalog.count(literal_column("*"))
         return select(
-            func.count().filter(moved.c.state == literal(SCHEDULED)),
-            func.count().filter(moved.c.state == literal(DEAD)),
-            func.array_agg(moved.c.queue.distinct()).filter(moved.c.state == literal(SCHEDULED)),
-            left - NOW,
+            number.filter(moved.c.state == literal(SCHEDULED)),
+            number.filter(moved.c.state == literal(DEAD)),
+            catalog.array_agg(moved.c.queue.distinct()).filter(moved.c.state == literal(SCHEDULED)),
         )
+
+    def _expired(self) -> CTE:
+        # Who settles or renews one of them right now is faster: its row is skipped, and no longer expired or leased. So
+        # nothing is waited for, and no order of locks is needed. The order of the index is, lest the table be scanned.
+        job, names = self._job, unnested(queues=Text())
+        found = (
+            select(literal_column(f"{job.name}.ctid").label("place"))
+            .where(job.c.queue == names.c.queues, job.c.state == literal(LEASED), job.c.lease_until <= NOW)
+            .order_by(job.c.lease_token)
+            .limit(given("limit", Integer()))
+            .with_for_update(skip_locked=True)
+            .correlate(names)
+            .lateral("found")
+        )
+        chosen = select(found.c.place).select_from(names.join(found, true())).limit(given("limit", Integer()))
+        return chosen.cte("expired").prefix_with("MATERIALIZED")

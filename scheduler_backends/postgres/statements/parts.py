@@ -56,10 +56,14 @@ def literal(number: int) -> Expression:
 TOKEN: Final = Uuid(as_uuid=False)
 NULL: Final[Expression] = literal_column("NULL")
 
-# The server's clock, as it stood when the statement began, or a test's. Not clock_timestamp(): that may change from row
-# to row, so no index condition could hold it.
+# Functions are named with their schema: a search_path may lead to others of the same names.
+catalog: Final = func.pg_catalog
+
+# The server's clock, as it stood when the statement began, or a test's. Not now(), which stands still in a caller's
+# transaction. Not clock_timestamp(): that may change from row to row, so no index condition could hold it.
 NOW: Final[Expression] = func.coalesce(
-    bindparam("now", type_=BigInteger), literal_column("(extract(epoch FROM now()) * 1000000)::bigint")
+    bindparam("now", type_=BigInteger),
+    literal_column("(extract(epoch FROM pg_catalog.statement_timestamp()) * 1000000)::bigint"),
 )
 
 
@@ -79,15 +83,16 @@ def unnested(joined: Mapping[str, TypeEngine[Any]] | None = None, /, **arrays: T
 
     joined: those that come as one text, with `SEPARATOR` between the elements: the driver takes long for arrays.
     """
+    separator: Expression = literal_column(f"pg_catalog.chr({ord(SEPARATOR)})")
     texts = {
-        name: cast(
-            func.string_to_array(bindparam(name, type_=Text), literal_column(f"chr({ord(SEPARATOR)})")), ARRAY(type_)
-        )
+        name: cast(catalog.string_to_array(bindparam(name, type_=Text), separator), ARRAY(type_))
         for name, type_ in (joined or {}).items()
     }
     values = [*texts.values(), *(bindparam(name, type_=ARRAY(type_)) for name, type_ in arrays.items())]
     named = [column(name, type_) for name, type_ in {**(joined or {}), **arrays}.items()]
-    return func.unnest(*values).table_valued(*named, with_ordinality="n").render_derived()
+    # Of several arrays it is a part of the language, which has no schema.
+    function = catalog.unnest if len(values) == 1 else func.unnest
+    return function(*values).table_valued(*named, with_ordinality="n").render_derived()
 
 
 def priorities() -> Values:
@@ -139,10 +144,10 @@ def row_of(job: Any) -> list[Expression]:
 def with_error(job: Table, error: Expression) -> Expression:
     """The job's errors with *error* (JSON text, NULL = none) appended, its attempt and the moment added."""
     added: tuple[Expression, ...] = (literal_column("'attempt'"), job.c.attempts, literal_column("'at'"), NOW)
-    entry = cast(error, JSONB).op("||")(func.jsonb_build_object(*added))
+    entry = cast(error, JSONB).op("||")(catalog.jsonb_build_object(*added))
     kept = case(
         (job.c.errors.is_(None), literal_column("'[]'::jsonb")),
-        (func.jsonb_array_length(job.c.errors) >= literal(MAX_ERRORS), job.c.errors.op("-")(literal(0))),
+        (catalog.jsonb_array_length(job.c.errors) >= literal(MAX_ERRORS), job.c.errors.op("-")(literal(0))),
         else_=job.c.errors,
     )
     return case((error.is_(None), job.c.errors), else_=kept.op("||")(entry))

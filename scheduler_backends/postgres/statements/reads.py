@@ -5,13 +5,26 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from sqlalchemy import BigInteger, Integer, SmallInteger, Text, cast, exists, func, select, true, tuple_, union
+from sqlalchemy import (
+    BigInteger,
+    Integer,
+    SmallInteger,
+    Text,
+    cast,
+    exists,
+    literal_column,
+    select,
+    true,
+    tuple_,
+    union,
+)
 
 from scheduler.states import JobState
 from scheduler_backends.postgres.statements.parts import (
     NOW,
     TOKEN,
     any_of,
+    catalog,
     compiled,
     given,
     is_waiting,
@@ -72,7 +85,7 @@ class ReadStatements:
 
     def _count(self, where: Any, cap: int) -> Any:
         rows = select(literal(1)).select_from(self._job).where(*where).limit(literal(cap)).correlate_except(self._job)
-        return select(func.count()).select_from(rows.lateral()).scalar_subquery()
+        return select(catalog.count(literal_column("*"))).select_from(rows.lateral()).scalar_subquery()
 
     def _oldest(self, names: Any) -> Any:
         job, priority = self._job, priorities()
@@ -89,14 +102,14 @@ class ReadStatements:
             .correlate(names, priority)
             .lateral("first")
         )
-        found = select(func.min(first.c.due_at)).select_from(priority.join(first, true()))
+        found = select(catalog.min(first.c.due_at)).select_from(priority.join(first, true()))
         return found.correlate(names).scalar_subquery()
 
     @cached_property
     def known_queues(self) -> str:
         """Every queue that has jobs, was enqueued to or paused. The jobs' are found by one probe each, not a scan."""
         job = self._job
-        used = select(func.min(job.c.queue).label("name")).cte("used", recursive=True)
-        following = select(func.min(job.c.queue)).where(job.c.queue > used.c.name).scalar_subquery()
+        used = select(catalog.min(job.c.queue).label("name")).cte("used", recursive=True)
+        following = select(catalog.min(job.c.queue)).where(job.c.queue > used.c.name).scalar_subquery()
         used = used.union_all(select(following).where(used.c.name.is_not(None)))
         return compiled(union(select(used.c.name).where(used.c.name.is_not(None)), select(self._queue.c.name)))

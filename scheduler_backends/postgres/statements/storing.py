@@ -13,6 +13,7 @@ from scheduler_backends.postgres.statements.parts import (
     DIALECT,
     NOW,
     after,
+    catalog,
     compiled,
     given,
     literal,
@@ -95,7 +96,7 @@ class StoringStatements:
     def insert_one_and_notify(self) -> str:
         """Tells the listeners as well, whether it stored the job or not; then the moments are NULL."""
         stored = self._insert_one().cte("stored")
-        told = select(cast(func.pg_notify(given("channel", Text()), given("queue", Text())), Text)).cte("told")
+        told = select(cast(catalog.pg_notify(given("channel", Text()), given("queue", Text())), Text)).cte("told")
         return compiled(select(stored, told).select_from(told.outerjoin(stored, true())))
 
     def _insert_one(self) -> Any:
@@ -151,7 +152,7 @@ class StoringStatements:
     def notify(self) -> str:
         """Tells the listeners of `channel` about queues."""
         names = unnested(name=Text())
-        return compiled(select(func.pg_notify(given("channel", Text()), names.c.name)).select_from(names))
+        return compiled(select(catalog.pg_notify(given("channel", Text()), names.c.name)).select_from(names))
 
     @cached_property
     def now(self) -> str:
