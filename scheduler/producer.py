@@ -153,8 +153,9 @@ class Producer:
         Store *jobs*, all of them checked before any is stored, and answer for each in order.
 
         Raises `BackendUnavailable` where the store does not answer: its `jobs` are those not acknowledged, and
-        `enqueue_many(error.jobs)` repeats them without storing any twice. On a caller's *connection* it carries none:
-        there the whole transaction has to be repeated.
+        `enqueue_many(error.jobs)` repeats them, and stores none twice that the store still keeps: one that succeeded
+        meanwhile is a new job unless retention keeps it. On a caller's *connection* it carries none: there the whole
+        transaction has to be repeated.
         """
         if not isinstance(jobs, Iterable):
             raise InvalidJob("jobs", f"must be an iterable of NewJob, not {type(jobs).__name__}")

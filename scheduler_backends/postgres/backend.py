@@ -9,42 +9,43 @@ import sqlalchemy as sa
 
 from scheduler.backend import Backend
 from scheduler.clock import Clock
-from scheduler.errors import ConfigError
+from scheduler.errors import BackendUnavailable
 from scheduler.jobs import Job, NewJob
 from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, Promotion, Recovery, Renewal
-from scheduler.limits import check_count, check_number, check_queues
+from scheduler.limits import check_queues
 from scheduler.queues import Page, QueueStats, Retention
 from scheduler.states import JobState
 from scheduler.urls import without_password
 from scheduler_backends.postgres.curating import Curating
-from scheduler_backends.postgres.database import Database, Driver, engine_for
+from scheduler_backends.postgres.database import Database, Driver
+from scheduler_backends.postgres.engines import listening_engine, opened
 from scheduler_backends.postgres.leasing import Leasing
 from scheduler_backends.postgres.listening import Listener
 from scheduler_backends.postgres.migration import Schema
 from scheduler_backends.postgres.notifier import Notifier, channel_of
+from scheduler_backends.postgres.options import Options
 from scheduler_backends.postgres.reads import Reads
 from scheduler_backends.postgres.settling import Settling
 from scheduler_backends.postgres.statements import statements
 from scheduler_backends.postgres.store import Store
 from scheduler_backends.postgres.storing import Storing
-from scheduler_backends.postgres.urls import database_url, parsed
-from scheduler_backends.postgres.wakeups import PostgresWaiter, Waiters
+from scheduler_backends.postgres.wakeups import PostgresWaiter, Waiters, log_polling
 from scheduler_backends.sql.connections import Execute
 from scheduler_backends.sql.rows import to_micros
-from scheduler_backends.sql.versions import check_identifier
 
 
 class PostgresBackend(Backend):
     """
     Jobs in a PostgreSQL database, 14 or newer.
 
-    engine_or_url: a SQLAlchemy engine on psycopg, whose pool is then used as it is, or ``postgresql://…``. retention:
-    how long finished jobs are kept. clock: for tests; None = the server's own time. schema, prefix: where the tables
-    are. migrate: bring them up to date when first used; else a database that needs it raises `SchemaMismatch`. timeout:
-    seconds that any statement, and connecting, may take before `BackendUnavailable`. pool_size: most connections at a
-    time, one more for each waiter. pool_timeout: seconds to wait for a free one. pgbouncer: it stands in between, in
-    transaction mode. listen_url: a direct way to the server for LISTEN then. The last five but pgbouncer and listen_url
-    are an engine's own business where one is given.
+    engine_or_url: a SQLAlchemy engine on psycopg, whose pool is then used as it is, or ``postgresql://…``, which may
+    hold the other arguments as options. retention: how long finished jobs are kept. clock: for tests; None = the
+    server's own time. schema, prefix: where the tables are. migrate: bring them up to date when first used; else a
+    database that needs it raises `SchemaMismatch`. timeout: seconds that any statement, and connecting, may take before
+    `BackendUnavailable`. pool_size: most connections at a time, one more for each waiter. pool_timeout: seconds to wait
+    for a free one. pgbouncer: it stands in between, in transaction mode. listen_url: a direct way to the server for
+    LISTEN then; percent-encoded where it is an option of a URL. The last five but pgbouncer and listen_url are an
+    engine's own business where one is given.
     """
 
     clock: Clock | None
@@ -64,33 +65,32 @@ class PostgresBackend(Backend):
         pgbouncer: bool = False,
         listen_url: str | None = None,
     ) -> None:
-        self.retention = retention or Retention()
+        options = Options(
+            retention=Retention() if retention is None else retention,
+            schema=schema,
+            prefix=prefix,
+            migrate=migrate,
+            timeout=timeout,
+            pool_size=pool_size,
+            pool_timeout=pool_timeout,
+            pgbouncer=pgbouncer,
+            listen_url=listen_url,
+        )
+        engine, options = opened(engine_or_url, options)
+        self.retention = options.retention
         self.clock = clock
-        check_identifier("schema", schema)
-        if prefix:
-            check_identifier("prefix", prefix)
-        self._may_migrate = migrate
-        options = {
-            "timeout": check_number("timeout", timeout, at_least=0.01, at_most=3_600.0),
-            "pool_timeout": check_number("pool_timeout", pool_timeout, at_most=3_600.0),
-        }
-        size = check_count("pool_size", pool_size, at_least=1, at_most=1_000)
-        engine = engine_or_url
-        if not isinstance(engine, sa.Engine):
-            engine = engine_for(database_url("url", engine), pool_size=size, pgbouncer=pgbouncer, **options)
-        elif engine.dialect.name != "postgresql" or engine.dialect.driver != "psycopg":
-            raise ConfigError("engine", "must be one of postgresql+psycopg")
+        self._may_migrate = options.migrate
         self._shown = without_password(engine.url.render_as_string(hide_password=True))
-        self._schema = Schema(schema, prefix)
+        self._schema = Schema(options.schema, options.prefix)
         owned = not isinstance(engine_or_url, sa.Engine)
-        self._database = Database(engine, owned=owned, pgbouncer=pgbouncer, prepare=self._prepare)
-        self._listening: Database | None = None if pgbouncer else self._database
-        if listen_url is not None:
-            direct = engine_for(database_url("listen_url", listen_url), pool_size=1, pgbouncer=False, **options)
+        self._database = Database(engine, owned=owned, pgbouncer=options.pgbouncer, prepare=self._prepare)
+        self._listening: Database | None = None if options.pgbouncer else self._database
+        if options.listen_url is not None:
+            direct = listening_engine(options)
             self._listening = Database(direct, owned=True, pgbouncer=False, prepare=lambda _: None)
-        self._channel = channel_of(schema, prefix)
+        self._channel = channel_of(options.schema, options.prefix)
         self._waiters = Waiters()
-        texts = statements(schema, prefix)
+        texts = statements(options.schema, options.prefix)
         self._notifier = Notifier(
             lambda queues: self._database.run(texts.storing.notify, {"channel": self._channel, "name": queues})
         )
@@ -108,8 +108,7 @@ class PostgresBackend(Backend):
     @classmethod
     def from_url(cls, url: str) -> Self:
         """``postgresql://user@host:5432/name``, with the arguments of the class, and libpq's, as options."""
-        place, retention, options = parsed(url)
-        return cls(place, retention=retention, **options)  # type: ignore[arg-type]  # checked by __init__
+        return cls(url)
 
     def __repr__(self) -> str:
         return f"PostgresBackend({self._shown!r})"
@@ -182,8 +181,14 @@ class PostgresBackend(Backend):
     def waiter(self, queues: Sequence[str]) -> PostgresWaiter:
         """See `Wakeups`. Connects when first used, by a connection of its own."""
         database = self._listening
+        if database is None:
+            log_polling()
         listen = None if database is None else lambda: Listener(database, self._channel)
-        waiter = PostgresWaiter(self._waiters, check_queues(queues), listen, self._notifier)
+        names = check_queues(queues)
+        try:
+            waiter = PostgresWaiter(self._waiters, names, listen, self._notifier)
+        except OSError as error:
+            raise BackendUnavailable(f"no waiter can be made: {error}") from error
         self._waiters.add(waiter)
         return waiter
 

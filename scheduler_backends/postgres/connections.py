@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import select
 import time
 from collections.abc import Generator
@@ -61,3 +62,14 @@ def is_alive(connection: psycopg.Connection[Any]) -> bool:
     except psycopg.Error:
         return False
     return connection.pgconn.status == pq.ConnStatus.OK
+
+
+def is_utf8(connection: psycopg.Connection[Any]) -> bool:
+    """Whether text comes and goes as UTF-8. Other encodings know fewer characters, and SQL_ASCII brings no text."""
+    return connection.pgconn.parameter_status(b"client_encoding") == b"UTF8"
+
+
+def cancel(connection: psycopg.Connection[Any]) -> None:
+    """Ask the server to end the statement of a connection that is given up."""
+    with contextlib.suppress(psycopg.Error, OSError):
+        connection.cancel_safe(timeout=1.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import time
 import weakref
@@ -12,13 +11,14 @@ from typing import Any, Final, TypeVar
 
 import psycopg
 import sqlalchemy as sa
-from psycopg import pq
+from psycopg import errors
 from psycopg.rows import tuple_row
 from sqlalchemy.pool import PoolProxiedConnection
 
-from scheduler.errors import BackendClosed
-from scheduler_backends.postgres.connections import BoundedConnection, is_alive
-from scheduler_backends.postgres.errors import ERRORS, REPEATABLE, translated
+from scheduler.errors import BackendClosed, BackendError, SchedulerError
+from scheduler.processes import PerProcess
+from scheduler_backends.postgres.connections import cancel, is_alive, is_utf8
+from scheduler_backends.postgres.errors import HARMLESS, REPEATABLE, translated
 
 T = TypeVar("T")
 Rows = list[tuple[Any, ...]]
@@ -26,6 +26,10 @@ Driver = psycopg.Connection[Any]
 
 _REPEATS: Final = 20
 _DEAD_IN_A_ROW: Final = 100  # more idle connections than any pool holds
+_SEEN: Final = "scheduler seen at"  # in the pool's notes about a connection: when it was first used here
+
+# Whether a process has its own pool of an engine, which several backends may use.
+_pools: weakref.WeakKeyDictionary[sa.Engine, PerProcess[bool]] = weakref.WeakKeyDictionary()
 
 
 class Database:
@@ -38,11 +42,14 @@ class Database:
     def __init__(self, engine: sa.Engine, *, owned: bool, pgbouncer: bool, prepare: Callable[[Driver], None]) -> None:
         self.engine = engine
         self._owned = owned
+        self._pgbouncer = pgbouncer
         # Named prepared statements live in a server session, and behind pgbouncer the next statement may be in another.
         self._prepared = False if pgbouncer else None
         self._prepare: Callable[[Driver], None] | None = prepare  # once a process, before its first statement
         self._closed = False
-        _databases.add(self)
+        self._distrusted_at = 0.0  # connections first used before this moment are not used again
+        self._pool_of = _pools.setdefault(engine, PerProcess())
+        self._pool_of.get(lambda: True)
 
     def run(self, statement: str, parameters: Mapping[str, object]) -> Rows:
         """Run one statement that is safe to repeat when the server has undone it, and answer its rows."""
@@ -57,19 +64,26 @@ class Database:
                     return work(driver)
             except REPEATABLE as error:
                 repeats += 1
-                if repeats > _REPEATS:
-                    raise translated(error) from error
-                time.sleep(random.uniform(0.0, 0.002 * repeats))
-            except ERRORS as error:
-                raise translated(error) from error
+                failure = translated(error)
+            except SchedulerError:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever a driver or the system raises
+                repeats = _REPEATS + 1
+                failure = translated(error)
+            if repeats > _REPEATS:
+                raise failure  # here, so that no other error becomes its context: that might show parameters
+            time.sleep(random.uniform(0.0, 0.002 * repeats))
 
     def alone(self, work: Callable[[Driver], T]) -> T:
         """Do *work* on a connection in autocommit mode, before or instead of what every process does first."""
         try:
             with self.connection(prepared=False) as driver:
                 return work(driver)
-        except ERRORS as error:
-            raise translated(error) from error
+        except SchedulerError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a driver or the system raises
+            failure = translated(error)
+        raise failure
 
     def execute(self, driver: Driver, statement: str, parameters: Mapping[str, object]) -> Rows:
         """Run one statement on a connection that is checked out."""
@@ -91,9 +105,10 @@ class Database:
                 prepare(driver)
                 self._prepare = None
             yield driver
+        except HARMLESS:
+            raise
         except BaseException as error:
-            if isinstance(error, TimeoutError) or driver.pgconn.transaction_status != pq.TransactionStatus.IDLE:
-                pooled.invalidate()
+            self._distrust(pooled, driver, error)
             raise
         finally:
             if self._closed:  # nobody would ever close it in a pool that was disposed of
@@ -106,74 +121,62 @@ class Database:
         """A connection that the pool forgets, in autocommit mode, for whoever closes it."""
         try:
             pooled, driver = self._check_out()
-        except ERRORS as error:
-            raise translated(error) from error
-        pooled.detach()
-        driver.autocommit = True
-        return driver
+            pooled.detach()
+            driver.autocommit = True
+            return driver
+        except SchedulerError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a driver or the system raises
+            failure = translated(error)
+        raise failure
 
     def close(self) -> None:
         """Let go of the pool, if it is ours. Calls under way end by themselves; later ones raise `BackendClosed`."""
         self._closed = True
         if self._owned:
+            self._own_pool()
             self.engine.dispose()
 
-    def begin_anew_in_child(self) -> None:
-        """Leave the parent's connections to the parent."""
+    def _own_pool(self) -> None:
+        """Leave a parent's connections to the parent, whether its fork ran Python's hooks or not."""
+        self._pool_of.get(self._begin_anew)
+
+    def _begin_anew(self) -> bool:
         self.engine.dispose(close=False)
+        return True
 
     def _check_out(self) -> tuple[PoolProxiedConnection, Driver]:
+        self._own_pool()
         for _ in range(_DEAD_IN_A_ROW):
             if self._closed:
                 raise BackendClosed("the backend was closed")
             pooled = self.engine.raw_connection()
             driver: Any = pooled.driver_connection
-            if is_alive(driver):
+            if is_alive(driver) and self._is_trusted(pooled, driver):
                 break
             pooled.invalidate()
         return pooled, driver
 
+    def _is_trusted(self, pooled: PoolProxiedConnection, driver: Driver) -> bool:
+        first_use: float | None = pooled.info.get(_SEEN)
+        if first_use is not None:
+            return first_use > self._distrusted_at
+        if not is_utf8(driver):
+            pooled.close()
+            raise BackendError("PostgreSQL: the engine's connections must have the client_encoding UTF8")
+        pooled.info[_SEEN] = time.monotonic()
+        return True
 
-_databases: weakref.WeakSet[Database] = weakref.WeakSet()
+    def _distrust(self, pooled: PoolProxiedConnection, driver: Driver, error: BaseException) -> None:
+        """
+        Do not use the connection again on which *error* came.
 
-
-def _after_fork_in_child() -> None:
-    for database in list(_databases):
-        database.begin_anew_in_child()
-
-
-os.register_at_fork(after_in_child=_after_fork_in_child)
-
-
-def engine_for(url: sa.URL, *, pool_size: int, pool_timeout: float, timeout: float, pgbouncer: bool) -> sa.Engine:
-    """An engine of our own: autocommit, and no wait on the network without a bound."""
-    arguments: dict[str, Any] = {
-        "connect_timeout": max(2, round(min(timeout, 10.0))),  # libpq: whole seconds, and 1 means 2
-        "keepalives_idle": 10,
-        "keepalives_interval": 5,
-        "keepalives_count": 3,
-        "application_name": "scheduler",
-    }
-    if not pgbouncer:  # it knows no start-up options
-        # Whatever the server's default: under the others, statements that meet are undone and repeated.
-        arguments["options"] = "-c default_transaction_isolation=read\\ committed"
-    for name in url.query:
-        arguments.pop(name, None)
-    engine = sa.create_engine(
-        url,
-        connect_args=arguments,
-        isolation_level="AUTOCOMMIT",
-        pool_size=pool_size,
-        max_overflow=0,
-        pool_timeout=pool_timeout,
-        pool_use_lifo=True,  # a few warm connections rather than many cold ones
-        pool_reset_on_return=None,
-    )
-
-    @sa.event.listens_for(engine, "do_connect")
-    def connect(_dialect: object, _record: object, arguments: list[Any], options: dict[str, Any]) -> Driver:
-        connection = BoundedConnection.connect(*arguments, **options)
-        connection.limit = timeout
-        return connection
-
-    return engine
+        It may have been opened with settings that were changed since, such as a role: a session keeps them. Many
+        failures say nothing about it, but they are rare, and a new connection costs little. Where the database took no
+        writes, all that were opened until now are replaced.
+        """
+        if isinstance(error, TimeoutError) and self._pgbouncer:
+            cancel(driver)  # else it would run on: there is no time-out of the server's
+        if isinstance(error, errors.ReadOnlySqlTransaction):
+            self._distrusted_at = time.monotonic()
+        pooled.invalidate()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 import psycopg
 import sqlalchemy.exc
 from psycopg import errors
@@ -11,47 +14,86 @@ from scheduler.errors import BackendError, BackendUnavailable, SchemaMismatch
 REPEATABLE: tuple[type[psycopg.Error], ...] = (errors.SerializationFailure, errors.DeadlockDetected)
 """The server has undone the statement, so repeating it as a whole is safe."""
 
+HARMLESS: tuple[type[psycopg.Error], ...] = (*REPEATABLE, psycopg.IntegrityError, psycopg.DataError)
+"""These say nothing about the connection on which they came."""
+
 _NO_SCHEMA = (errors.UndefinedTable, errors.UndefinedColumn, errors.InvalidSchemaName)
 
 # In this order, the first that fits. Whatever may pass is BackendUnavailable: repeat the call.
-_TABLE: tuple[tuple[tuple[type[Exception], ...], type[BackendError], str], ...] = (
+_TABLE: tuple[tuple[tuple[type[BaseException], ...], type[BackendError], str], ...] = (
     (_NO_SCHEMA, SchemaMismatch, "the schema is missing or of another version: run `{command}`"),
     ((sqlalchemy.exc.TimeoutError,), BackendUnavailable, "every connection of the pool is in use"),
-    ((TimeoutError,), BackendUnavailable, "the server does not answer"),
+    ((TimeoutError, errors.QueryCanceled), BackendUnavailable, "the server does not answer in time"),
     (
         (errors.ReadOnlySqlTransaction,),
         BackendUnavailable,
         "the server takes no writes, as a standby does",
     ),
     ((errors.InsufficientPrivilege,), BackendError, "the database role lacks a privilege"),
+    (
+        (errors.InvalidAuthorizationSpecification, errors.InvalidCatalogName),
+        BackendError,
+        "the server refuses the login",
+    ),
     ((psycopg.OperationalError, psycopg.InterfaceError), BackendUnavailable, "the server is away or refuses"),
     ((psycopg.Error, sqlalchemy.exc.SQLAlchemyError), BackendError, "the server refused"),
+    ((OSError, MemoryError), BackendUnavailable, "the server cannot be reached"),  # such as: no descriptor is left
 )
-ERRORS = (psycopg.Error, sqlalchemy.exc.SQLAlchemyError, TimeoutError)
-"""What `translated` knows."""
+
+# What libpq says of a login has no code, only text. In another language of the server's it is taken for an outage.
+_REFUSED: Final = re.compile(
+    "authentication failed|no password supplied|no pg_hba.conf entry|certificate verify failed|SSL error"
+    "|does not support SSL|server certificate|root certificate|certificate file|private key file"
+    "|(role|database) .* does not exist|not permitted to log in|permission denied for database"
+    "|could not translate service|definition of service|invalid .* value|invalid connection option"
+)
 
 COMMAND = "python -m scheduler_backends.sql migrate URL"
 
 
-def translated(error: Exception) -> BackendError:
-    """What *error*, of the driver or of SQLAlchemy around it, means to a caller."""
+def translated(error: BaseException) -> BackendError:
+    """
+    What *error*, of the driver, of SQLAlchemy around it or of the system, means to a caller; its cause is set.
+
+    The cause is of the driver's class and says its first line alone: the others, and what SQLAlchemy adds, may show
+    parameters, which hold payloads. Raise it outside of the `except`: else *error* itself becomes its context.
+    """
     cause = driver_error(error)
+    brief = _brief(cause)
+    made = BackendError(f"PostgreSQL: {type(cause).__name__}: {brief}")
     for kinds, kind, meaning in _TABLE:
         if isinstance(cause, kinds):
-            return kind(f"PostgreSQL: {meaning.format(command=COMMAND)} ({_brief(cause)})")
-    return BackendError(f"PostgreSQL: {_brief(cause)}")
+            made = kind(f"PostgreSQL: {meaning.format(command=COMMAND)} ({brief})")
+            break
+    if type(made) is BackendUnavailable and _is_refused_login(cause):
+        made = BackendError(f"PostgreSQL: the server refuses the login, or its certificate is not trusted ({brief})")
+    made.__cause__ = _clean(cause, brief)
+    return made
 
 
 def driver_error(error: BaseException) -> BaseException:
     """The driver's error inside SQLAlchemy's or Django's, or *error* itself."""
-    if isinstance(error, sqlalchemy.exc.DBAPIError) and error.orig is not None:
+    if isinstance(error, sqlalchemy.exc.StatementError) and error.orig is not None:
         return error.orig
     if not isinstance(error, psycopg.Error) and isinstance(error.__cause__, psycopg.Error):
         return error.__cause__
     return error
 
 
+def _is_refused_login(error: BaseException) -> bool:
+    return type(error) is psycopg.OperationalError and _REFUSED.search(str(error)) is not None
+
+
 def _brief(error: BaseException) -> str:
-    # The first line alone: the others may show the statement's parameters.
     lines = str(error).strip().splitlines()
+    if type(error) is psycopg.OperationalError:  # of connecting: it tells of several addresses, and of no parameter
+        return "; ".join(line.strip() for line in lines)
     return lines[0] if lines else type(error).__name__
+
+
+def _clean(error: BaseException, brief: str) -> BaseException:
+    if isinstance(error, psycopg.Error):
+        return type(error)(brief).with_traceback(error.__traceback__)
+    if isinstance(error, UnicodeError):  # it holds the text that it is about
+        return UnicodeError(brief).with_traceback(error.__traceback__)
+    return error

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 
-import psycopg
 from psycopg import sql
 
 from scheduler_backends.postgres.database import Database
-from scheduler_backends.postgres.errors import ERRORS, translated
+from scheduler_backends.postgres.errors import translated
 
 
 class Listener:
@@ -18,9 +17,12 @@ class Listener:
         self._driver = database.detached()
         try:
             self._driver.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)), prepare=False)
-        except ERRORS as error:
+        except Exception as error:  # noqa: BLE001 - whatever a driver or the system raises
             self.close()
-            raise translated(error) from error
+            failure = translated(error)
+        else:
+            return
+        raise failure
 
     def fileno(self) -> int:
         """The socket, readable when there is something to hear."""
@@ -32,12 +34,13 @@ class Listener:
         try:
             self._driver.pgconn.consume_input()
             while (notification := self._driver.pgconn.notifies()) is not None:
-                payloads.append(notification.extra.decode())
-        except psycopg.Error as error:
-            raise translated(error) from error
-        return payloads
+                payloads.append(notification.extra.decode(errors="replace"))
+            return payloads
+        except Exception as error:  # noqa: BLE001 - whatever a driver or the system raises
+            failure = translated(error)
+        raise failure
 
     def close(self) -> None:
         """Close the connection."""
-        with contextlib.suppress(*ERRORS):
+        with contextlib.suppress(Exception):
             self._driver.close()

@@ -81,6 +81,7 @@ class Schema:
         try:
             _run(driver, "BEGIN ISOLATION LEVEL READ COMMITTED")
             try:
+                _run(driver, f"SET LOCAL statement_timeout = '{_PATIENCE:.0f}s'")
                 # Before anything else: two that create the same schema at once would fail.
                 _run(driver, "SELECT pg_advisory_xact_lock(%s)", self._lock)
                 present = self.version(driver)

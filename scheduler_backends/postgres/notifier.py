@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from scheduler.errors import BackendError
+from scheduler.processes import PerProcess
 
 HUSH: Final = 0.01  # seconds
 _MOST_QUEUES: Final = 10_000  # remembered: queues that are used once must not pile up
@@ -39,7 +40,7 @@ class Notifier:
 
     def __init__(self, send: Callable[[list[str]], object]) -> None:
         self._send = send
-        self._lock = threading.Lock()  # guards _last
+        self._locks: PerProcess[threading.Lock] = PerProcess()  # guards _last
         self._last: dict[str, float] = {}  # queue → when the last notification was begun
 
     def ring(self, queues: Collection[str]) -> None:
@@ -55,7 +56,7 @@ class Notifier:
         The caller tells of them, whatever comes.
         """
         now = time.monotonic()
-        with self._lock:
+        with self._locks.get(threading.Lock):
             told = [queue for queue in queues if now + after - self._last.get(queue, -HUSH) >= HUSH]
             if len(self._last) + len(told) > _MOST_QUEUES:
                 self._last = {queue: at for queue, at in self._last.items() if now - at < HUSH}

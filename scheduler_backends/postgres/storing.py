@@ -10,11 +10,11 @@ import psycopg
 from psycopg import errors
 from psycopg.rows import tuple_row
 
-from scheduler.errors import BackendUnavailable
+from scheduler.errors import BackendUnavailable, SchedulerError
 from scheduler.jobs import NewJob
 from scheduler.leases import Enqueued
 from scheduler_backends.postgres.database import Driver, Rows
-from scheduler_backends.postgres.errors import ERRORS, driver_error, translated
+from scheduler_backends.postgres.errors import translated
 from scheduler_backends.postgres.statements.storing import COLUMNS, COPIED
 from scheduler_backends.postgres.store import Store
 from scheduler_backends.sql.arguments import check_new_jobs, slices
@@ -73,11 +73,12 @@ class Storing:
             soon = _soon(stored)
             if soon:
                 run(self._statements.notify, channel=self._channel, name=sorted(soon))
-        except Exception as error:
-            if isinstance(driver_error(error), ERRORS):
-                raise translated(error) from error
+            return stored
+        except SchedulerError:
             raise
-        return stored
+        except Exception as error:  # noqa: BLE001 - whatever the caller's driver raises
+            failure = translated(error)
+        raise failure
 
     def _know(self, queues: set[str]) -> None:
         if not queues <= self._known:
@@ -228,6 +229,7 @@ def _soon(stored: Iterable[Enqueued]) -> set[str]:
 
 def _run_on(connection: psycopg.Connection[Any]) -> Any:
     def run(statement: str, parameters: Any) -> Any:
-        return connection.cursor(row_factory=tuple_row).execute(statement, parameters)
+        # Not the connection's own kind of cursor, which may want other parameters, or stay on the server.
+        return psycopg.Cursor(connection, row_factory=tuple_row).execute(statement, parameters)
 
     return run

@@ -8,8 +8,7 @@ from urllib.parse import urlencode
 import sqlalchemy as sa
 
 from scheduler.errors import ConfigError
-from scheduler.queues import Retention
-from scheduler.urls import RETENTION_OPTIONS, Parser, boolean, retention_from, split_options
+from scheduler.urls import RETENTION_OPTIONS, Parser, boolean, retention_from, split, split_options
 
 _OPTIONS: Mapping[str, Parser] = {
     **RETENTION_OPTIONS,
@@ -33,22 +32,57 @@ _OF_THE_DRIVER: Mapping[str, Parser] = dict.fromkeys(
 )  # fmt: skip
 
 
-def parsed(url: str) -> tuple[str, Retention, Mapping[str, object]]:
-    """The URL as the driver takes it, and what the arguments of the backend's class are."""
+def parsed(url: str) -> tuple[str, dict[str, object]]:
+    """The URL as the driver takes it, and the arguments of the backend that it holds."""
     place, options = split_options(url, {**_OPTIONS, **_OF_THE_DRIVER})
     driver = {name: str(options.pop(name)) for name in _OF_THE_DRIVER if name in options}
-    query = f"?{urlencode(driver)}" if driver else ""
-    return f"{place}{query}", retention_from(options), options
+    kept = RETENTION_OPTIONS.keys() & options.keys()
+    retention = retention_from(options)
+    found: dict[str, object] = {**options, **({"retention": retention} if kept else {})}
+    return f"{place}?{urlencode(driver)}" if driver else place, found
 
 
-def database_url(field: str, given: object) -> sa.URL:
-    """*given*, the argument *field*, as SQLAlchemy takes it. `ConfigError` when it is none of PostgreSQL."""
+def listen_url(given: object) -> sa.URL:
+    """The argument `listen_url`: a URL with libpq's options alone."""
     if not isinstance(given, str):
-        raise ConfigError(field, f"must be a SQLAlchemy engine or a URL, not {type(given).__name__}")
+        raise ConfigError("listen_url", f"must be a URL, not {type(given).__name__}")
     try:
-        url = sa.make_url(given)
-    except sa.exc.ArgumentError:  # its text may show a password
+        _, options = split_options(given, _OF_THE_DRIVER)
+    except ConfigError as error:
+        raise ConfigError("listen_url", str(error)) from None
+    del options  # read by the driver
+    return database_url("listen_url", given)
+
+
+def database_url(field: str, given: str) -> sa.URL:
+    """*given*, the argument *field*, as SQLAlchemy takes it. `ConfigError` when it is none of PostgreSQL."""
+    try:
+        given.encode()
+        url = sa.make_url(_with_hosts_as_options(given))
+    except (sa.exc.ArgumentError, ValueError):  # their texts may show a password
         raise ConfigError(field, "cannot be read; percent-encode what is special in names and passwords") from None
     if url.drivername not in ("postgresql", "postgres", "postgresql+psycopg"):
         raise ConfigError(field, "must begin with postgresql://")
+    for port in str(url.query.get("port", "")).split(","):
+        if port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):  # noqa: PLR2004 - TCP's ports
+            raise ConfigError("port", f"must be a number from 1 to 65535, not {port!r}")
     return url.set(drivername="postgresql+psycopg")
+
+
+def _with_hosts_as_options(url: str) -> str:
+    """Lists of hosts as libpq has them, ``host1:5432,host2:5433``, as SQLAlchemy can read them."""
+    parts = split(url)
+    user, at, hosts = parts.netloc.rpartition("@")
+    if "," not in hosts:
+        return url
+    pairs = [_host_and_port(one) for one in hosts.split(",")]
+    query = urlencode({"host": ",".join(host for host, _ in pairs), "port": ",".join(port for _, port in pairs)})
+    return f"{parts.scheme}://{user}{at}{parts.path}?{'&'.join(filter(None, (parts.query, query)))}"
+
+
+def _host_and_port(text: str) -> tuple[str, str]:
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        return host, rest.removeprefix(":")
+    host, _, port = text.partition(":")
+    return host, port

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import logging
-import os
 import secrets
 import threading
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from scheduler.backend import News
 from scheduler.errors import BackendClosed, BackendError
 from scheduler.limits import check_number
+from scheduler.processes import PerProcess, process
 from scheduler_backends.postgres.listening import Listener
 from scheduler_backends.postgres.notifier import HUSH, Notifier
 from scheduler_backends.sql.sleeping import Sleeper
@@ -28,6 +27,13 @@ _NONCE: Final = "\1"  # begins a nonce, and no queue's name
 _log = logging.getLogger("scheduler.postgres")
 
 
+def log_polling() -> None:
+    """There is pgbouncer, and no way to listen."""
+    _log.warning(
+        "pgbouncer passes no notifications on, and no listen_url is given: workers poll; give a direct listen_url"
+    )
+
+
 class PostgresWaiter:
     """One thread waits; any may interrupt or close."""
 
@@ -38,9 +44,13 @@ class PostgresWaiter:
         self._queues = frozenset(queues)
         self._listen = listen
         self._notifier = notifier
-        self._sleeper = Sleeper()
-        self._waiting = threading.Lock()  # held by the thread that waits, whose are all fields below the next two
         self._interrupted = self._closed = False  # set before the sleeper is woken, by plain assignment
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = process()
+        self._sleeper = Sleeper()
+        self._waiting = threading.Lock()  # held by the thread that waits, whose are all fields below
         self._listener: Listener | None = None
         self._nonce = ""
         self._nonce_until = 0.0  # when the nonce must have been heard, or, without one, when the next is sent
@@ -53,6 +63,7 @@ class PostgresWaiter:
         deadline = time.monotonic() + check_number("timeout", timeout)
         if self._waiters.closed:
             raise BackendClosed("the backend was closed")
+        self._begin_anew_in_child()
         with self._waiting:
             while not self._closed:
                 try:
@@ -75,11 +86,18 @@ class PostgresWaiter:
     def close(self) -> None:
         """End the present wait and all later ones."""
         self._closed = True
+        self._begin_anew_in_child()
         self._waiters.remove(self)
         self._sleeper.wake()
         with self._waiting:
             self._hang_up()
             self._sleeper.close()
+
+    def _begin_anew_in_child(self) -> None:
+        if self._process != process():
+            self._parents = self._listener  # not to be closed: that would end the parent's session
+            self._sleeper.close()
+            self._begin()
 
     def _has_news(self) -> bool:
         now = time.monotonic()
@@ -134,42 +152,34 @@ class PostgresWaiter:
 
 
 class Waiters:
-    """All waiters of a backend."""
+    """All waiters of a backend, in this process: those of a parent are the parent's."""
 
     def __init__(self) -> None:
         self.closed = False
-        self._lock = threading.Lock()  # guards changes of _all, a tuple that is replaced
-        self._all: tuple[PostgresWaiter, ...] = ()
-        _all_waiters.add(self)
+        self._own: PerProcess[_Open] = PerProcess()
 
     def add(self, waiter: PostgresWaiter) -> None:
         """*waiter* is ended when the backend is closed."""
-        with self._lock:
-            self._all += (waiter,)
+        own = self._own.get(_Open)
+        with own.lock:
+            own.waiters += (waiter,)
 
     def remove(self, waiter: PostgresWaiter) -> None:
         """*waiter* is closed."""
-        with self._lock:
-            self._all = tuple(other for other in self._all if other is not waiter)
+        own = self._own.get(_Open)
+        with own.lock:
+            own.waiters = tuple(other for other in own.waiters if other is not waiter)
 
     def close(self) -> None:
         """End every wait, for good."""
         self.closed = True
-        for waiter in self._all:
+        for waiter in self._own.get(_Open).waiters:
             waiter.close()
 
-    def after_fork(self) -> None:
-        """In the child: the waiters are the parent's, and so are their connections (the driver sees to that)."""
-        self._lock = threading.Lock()
-        self._all = ()
 
+class _Open:
+    """The waiters of one process."""
 
-_all_waiters: weakref.WeakSet[Waiters] = weakref.WeakSet()
-
-
-def _after_fork_in_child() -> None:
-    for waiters in list(_all_waiters):
-        waiters.after_fork()
-
-
-os.register_at_fork(after_in_child=_after_fork_in_child)
+    def __init__(self) -> None:
+        self.lock = threading.Lock()  # guards changes of waiters, a tuple that is replaced
+        self.waiters: tuple[PostgresWaiter, ...] = ()

@@ -1,0 +1,86 @@
+"""Engines of our own: autocommit, and no wait on the network without a bound."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from scheduler.errors import ConfigError
+from scheduler_backends.postgres.connections import BoundedConnection
+from scheduler_backends.postgres.options import Options
+from scheduler_backends.postgres.urls import listen_url
+
+# By a statement, not by start-up options: those would take the place of the environment's PGOPTIONS, and pgbouncer
+# knows none. A stricter time-out that the role or the database has stays.
+_SETTINGS: Final = """
+SELECT pg_catalog.set_config('default_transaction_isolation', 'read committed', false),
+       pg_catalog.set_config('statement_timeout', CASE
+           WHEN pg_catalog.current_setting('statement_timeout')::interval BETWEEN '1ms' AND '{most}ms'
+           THEN pg_catalog.current_setting('statement_timeout') ELSE '{most}ms' END, false)
+"""
+_MARGIN: Final = 1.1  # the server gives up first: then the answer is clear, and the connection stays of use
+
+
+def opened(engine_or_url: object, options: Options) -> tuple[sa.Engine, Options]:
+    """The engine, made for a URL, and the options with those that the URL holds."""
+    if isinstance(engine_or_url, str):
+        url, options = options.within(engine_or_url)
+        return _engine(url, options), options
+    if not isinstance(engine_or_url, sa.Engine):
+        raise ConfigError("url", f"must be a SQLAlchemy engine or a URL, not {type(engine_or_url).__name__}")
+    if engine_or_url.dialect.name != "postgresql" or engine_or_url.dialect.driver != "psycopg":
+        raise ConfigError("engine", "must be one of postgresql+psycopg")
+    return engine_or_url, options
+
+
+def listening_engine(options: Options) -> sa.Engine:
+    """An engine on the URL to listen on."""
+    return _engine(listen_url(options.listen_url), dataclasses.replace(options, pool_size=1, pgbouncer=False))
+
+
+def _engine(url: sa.URL, options: Options) -> sa.Engine:
+    """
+    An engine whose statements end after `timeout` seconds, on the server as well unless pgbouncer is in between.
+
+    Isolation is read committed whatever the server's default: under the others, statements that meet are undone and
+    repeated.
+    """
+    timeout = options.timeout
+    arguments: dict[str, Any] = {
+        "connect_timeout": max(2, round(min(timeout, 10.0))),  # libpq: whole seconds, and 1 means 2
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "application_name": "scheduler",
+    }
+    for name in url.query:
+        arguments.pop(name, None)
+    arguments["client_encoding"] = "utf8"  # whatever the environment, the role or the database says
+    engine = sa.create_engine(
+        url,
+        connect_args=arguments,
+        isolation_level="AUTOCOMMIT",
+        hide_parameters=True,
+        pool_size=options.pool_size,
+        max_overflow=0,
+        pool_timeout=options.pool_timeout,
+        pool_use_lifo=True,  # a few warm connections rather than many cold ones
+        pool_reset_on_return=None,
+    )
+
+    @sa.event.listens_for(engine, "do_connect")
+    def connect(_dialect: object, _record: object, given: list[Any], named: dict[str, Any]) -> BoundedConnection:
+        connection = BoundedConnection.connect(*given, **named)
+        connection.limit = timeout * _MARGIN
+        if not options.pgbouncer:
+            try:
+                connection.autocommit = True
+                connection.execute(_SETTINGS.format(most=max(1, round(timeout * 1_000))), prepare=False)
+            except BaseException:
+                connection.close()
+                raise
+        return connection
+
+    return engine

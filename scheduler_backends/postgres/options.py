@@ -1,0 +1,54 @@
+"""The arguments of the backend, which a URL may hold as options too."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+
+import sqlalchemy as sa
+
+from scheduler.errors import ConfigError
+from scheduler.limits import check_count, check_number
+from scheduler.queues import Retention
+from scheduler_backends.postgres.urls import database_url, parsed
+from scheduler_backends.sql.versions import check_identifier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """See `PostgresBackend`, which has the same defaults. Refuses nonsense by name."""
+
+    retention: Retention = field(default_factory=Retention)
+    schema: str = "scheduler"
+    prefix: str = ""
+    migrate: bool = False
+    timeout: float = 10.0
+    pool_size: int = 10
+    pool_timeout: float = 5.0
+    pgbouncer: bool = False
+    listen_url: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        if not isinstance(self.retention, Retention):
+            raise ConfigError("retention", f"must be a Retention, not {type(self.retention).__name__}")
+        for name in ("migrate", "pgbouncer"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(name, f"must be true or false, not {type(getattr(self, name)).__name__}")
+        check_identifier("schema", self.schema)
+        if self.prefix:
+            check_identifier("prefix", self.prefix)
+        check_number("timeout", self.timeout, at_least=0.01, at_most=3_600.0)
+        check_number("pool_timeout", self.pool_timeout, at_most=3_600.0)
+        check_count("pool_size", self.pool_size, at_least=1, at_most=1_000)
+
+    def within(self, url: str) -> tuple[sa.URL, Options]:
+        """*url* as the driver takes it, and these options with those of the URL. Refuses one that is given twice."""
+        place, found = parsed(url)
+        for name in found:
+            if getattr(self, name) != getattr(_DEFAULTS, name):
+                raise ConfigError(name, "is given twice: in the URL, and as an argument")
+        return database_url("url", place), dataclasses.replace(self, **found)  # type: ignore[arg-type]  # by name
+
+
+_DEFAULTS = Options()
