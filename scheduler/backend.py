@@ -7,7 +7,8 @@ transaction or store type crosses the contract. All methods may be called from a
 `close()`, and `ConfigError` for a bad argument, before anything is touched.
 
 Batches of enqueue and of the settle methods may be of any size, empty included: a store slices them where it must.
-Queues are named by sequences; those that the store has never seen are empty, not an error.
+Queues are named by sequences; those that the store has never seen are empty, not an error. Names that are only asked
+for leave nothing behind: they may come from requests, without end.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from scheduler_backends.memory.wakeups import Bells
 
 _log = GuardedLogger(logging.getLogger(__name__))
 _SYSTEM_CLOCK = SystemClock()
+_MANY = 100  # queues from which on those that are empty are forgotten: names may be made from requests, without end
 _BACKWARD_JUMP = timedelta(seconds=1)  # that the clock may go back before leases and retries are looked through
 
 
@@ -53,6 +54,7 @@ class Store:
         self._closed = self._changing = False
         self._told = process()  # in which nobody need be told that it has a copy
         self._turn = 0
+        self._many = _MANY
         self._latest = datetime.min.replace(tzinfo=UTC)
         self._stirred: set[str] = set()
         forks.watch(self)
@@ -110,8 +112,20 @@ class Store:
         """The queue, made if it was never used."""
         queue = self.queues.get(name)
         if queue is None:
+            if len(self.queues) >= self._many:
+                self._forget_unused()
             queue = self.queues[name] = self.seen(name)
         return queue
+
+    def _forget_unused(self) -> None:
+        """Forget the queues that are as if they had never been used; the next time is when there are twice as many."""
+        self.queues = {name: queue for name, queue in self.queues.items() if not self._is_unused(queue)}
+        self._many = max(_MANY, 2 * len(self.queues))
+
+    def _is_unused(self, queue: MemoryQueue) -> bool:
+        active = queue.active
+        as_made = queue.epoch == 1 and (active.number, active.partitions) == (self._version, self._partitions)
+        return as_made and len(queue.versions) == 1 and not queue.jobs and not queue.paused
 
     def seen(self, name: str) -> MemoryQueue:
         """The queue as it is, or as it would be made; asking makes none."""

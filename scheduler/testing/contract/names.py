@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -33,6 +35,8 @@ ODD_NAMES = (
     *("x" * MAX_NAME, "x" * (MAX_NAME - 1) + "y", "😀" * MAX_NAME),
 )
 """Pairs among them would be one if a store joined by ":", folded case, trimmed, or normalised."""
+
+_ASKED_FOR = 300  # names; more than what a process may allocate by the way, divided by what a name would cost
 
 _REFUSED = ("", "x" * (MAX_NAME + 1), "a\nb", "a\0", "\x1f", "\x7f", "\x85", "\ud800", "a\udfff")
 
@@ -68,6 +72,33 @@ class NamesContract:
             assert rig.backend.purge(queue, JobState.SCHEDULED, 100) == 1
         assert [rig.numbers(queue).paused for queue in queues] == [True] * 3 + [False] * 5
         assert [rig.counts(queue)[JobState.SCHEDULED] for queue in queues] == [0] * 3 + [1] * 5
+
+    def test_names_that_are_only_asked_for_leave_nothing_behind(self, rig: Rig) -> None:
+        """They may come from requests, without end."""
+        backend, unique = rig.backend, rig.new_queue("{}")
+
+        def ask(number: int) -> None:
+            queue = f"{unique} {number}"
+            assert not backend.get(queue, ["j"])
+            assert not backend.list(queue, JobState.READY).jobs
+            assert [answer.state for answer in backend.cancel(queue, ["j"])] == [None]
+            assert [answer.state for answer in backend.requeue(queue, ["j"])] == [None]
+            assert backend.purge(queue, JobState.DEAD, 1) == 0
+            assert {row.queue for row in backend.stats([queue])} == {queue}
+
+        for number in range(50):
+            ask(number)
+        gc.collect()
+        tracemalloc.start()
+        try:
+            for number in range(50, 50 + _ASKED_FOR):
+                ask(number)
+            gc.collect()
+            held, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert held < 500 * _ASKED_FOR, "bytes"
+        assert not [row for row in backend.stats() if row.queue.startswith(unique)]
 
     def test_odd_ids_are_kept_apart(self, rig: Rig) -> None:
         for id in ODD_NAMES:
