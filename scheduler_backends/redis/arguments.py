@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import lru_cache
 
 from scheduler.errors import ConfigError
-from scheduler.limits import check_name
+from scheduler.limits import check_name, check_queues
 from scheduler.states import JobState
 
 
@@ -31,3 +33,14 @@ def state_of(state: object) -> JobState:
         return JobState(state)  # type: ignore[arg-type]  # what it is not, it refuses
     except ValueError:
         raise ConfigError("state", "must be a JobState") from None
+
+
+def queues_of(queues: Sequence[str]) -> tuple[str, ...]:
+    """As `check_queues`; what a worker names in each of its calls, a thousand perhaps, is checked once."""
+    if type(queues) is tuple:
+        with suppress(TypeError):  # names that are none, not even hashable: refused below
+            return _checked(queues)
+    return check_queues(queues)
+
+
+_checked = lru_cache(maxsize=64)(check_queues)

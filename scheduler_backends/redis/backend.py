@@ -12,28 +12,32 @@ from scheduler.clock import Clock
 from scheduler.errors import ConfigError
 from scheduler.jobs import Job, NewJob
 from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, Promotion, Recovery, Renewal
-from scheduler.limits import check_duration, check_limit, check_name, check_queues, check_token
+from scheduler.limits import check_duration, check_limit, check_name, check_token
 from scheduler.queues import Page, QueueStats, Retention
 from scheduler.states import JobState
 from scheduler.topology import QueueTopology
 from scheduler.urls import RETENTION_OPTIONS, Option, Parser, retention_from, split_options, without_password
-from scheduler_backends.redis.arguments import is_id, state_of, texts
+from scheduler_backends.redis.arguments import is_id, queues_of, state_of, texts
 from scheduler_backends.redis.aside import Aside
 from scheduler_backends.redis.calls import Calls
+from scheduler_backends.redis.changes import Changes
 from scheduler_backends.redis.clients import router_for_client
 from scheduler_backends.redis.config import RedisConfig
 from scheduler_backends.redis.keys import Keys
 from scheduler_backends.redis.layouts import Layouts
 from scheduler_backends.redis.leasing import Leasing
+from scheduler_backends.redis.marks import Marks
 from scheduler_backends.redis.moving import Moving
 from scheduler_backends.redis.operating import Operating
 from scheduler_backends.redis.producing import Producing
 from scheduler_backends.redis.reading import Reading
 from scheduler_backends.redis.routing import Command
+from scheduler_backends.redis.serving import Serving
 from scheduler_backends.redis.settling import Settling
 from scheduler_backends.redis.topology import Admin
 from scheduler_backends.redis.urls import CONNECTION_OPTIONS, router_for_url
 from scheduler_backends.redis.wakeups import RedisWaiter
+from scheduler_backends.redis.watching import Watch
 
 _CONFIG_OPTIONS: Mapping[str, Parser] = {
     "prefix": str,
@@ -80,11 +84,16 @@ class RedisBackend(Backend):
         keys = Keys(self.config.prefix)
         self._keys = keys
         self._calls = Calls(router, clock)
-        self._layouts = Layouts(self._calls, keys, self.config)
+        changes = Changes(self._calls, keys)
+        self._layouts = Layouts(self._calls, keys, self.config, changes)
+        self._serving = Serving(self._calls, self._layouts, changes, self.config.topology_interval)
         self._producing = Producing(self._calls, self._layouts, keys)
-        self._settling = Settling(self._calls, keys, self.retention)
-        self._leasing = Leasing(self._calls, self._layouts, self._settling, Aside(self._calls, keys, self.retention))
-        self._moving = Moving(self._calls, self._layouts, keys, self.retention, self._leasing.expect)
+        self._watch = Watch(self._calls)
+        marks = Marks(self._calls, keys)
+        self._settling = Settling(self._calls, keys, self.retention, marks)
+        aside = Aside(self._calls, keys, self.retention)
+        self._leasing = Leasing(self._calls, self._serving, self._settling, aside, self._watch, marks)
+        self._moving = Moving(self._calls, self._serving, keys, self.retention, self._watch, marks)
         self._operating = Operating(self._calls, self._layouts, keys, self.retention)
         self._reading = Reading(self._calls, self._layouts, keys)
         self._admin = Admin(self._calls, self._layouts, keys)
@@ -114,14 +123,14 @@ class RedisBackend(Backend):
 
     def promote_due(self, queues: Sequence[str], limit: int) -> Promotion:
         """As the contract says."""
-        return self._moving.promote(check_queues(queues), check_limit(limit))
+        return self._moving.promote(queues_of(queues), check_limit(limit))
 
     def lease(
         self, queues: Sequence[str], *, token: str, worker_id: str, duration: float, limit: int
     ) -> Sequence[Lease]:
         """As the contract says; at most 1,000 jobs a partition."""
         return self._leasing.lease(
-            check_queues(queues),
+            queues_of(queues),
             check_token(token),
             check_name("worker_id", worker_id, ConfigError),
             check_duration(duration),
@@ -156,7 +165,7 @@ class RedisBackend(Backend):
 
     def recover_expired(self, queues: Sequence[str], limit: int) -> Recovery:
         """As the contract says; recovers whole lease calls, so that one may pass the limit."""
-        return self._moving.recover(check_queues(queues), check_limit(limit))
+        return self._moving.recover(queues_of(queues), check_limit(limit))
 
     def cancel(self, queue: str, ids: Sequence[str]) -> Sequence[MoveAnswer]:
         """As the contract says."""
@@ -180,7 +189,7 @@ class RedisBackend(Backend):
 
     def stats(self, queues: Sequence[str] | None = None) -> Sequence[QueueStats]:
         """As the contract says; counts are exact."""
-        return self._reading.stats(None if queues is None else check_queues(queues))
+        return self._reading.stats(None if queues is None else queues_of(queues))
 
     def pause(self, queue: str) -> None:
         """As the contract says."""
@@ -198,7 +207,7 @@ class RedisBackend(Backend):
 
     def trim(self, queues: Sequence[str], limit: int) -> int:
         """As the contract says."""
-        return self._moving.trim(check_queues(queues), check_limit(limit))
+        return self._moving.trim(queues_of(queues), check_limit(limit))
 
     def ping(self) -> None:
         """As the contract says: asks one server, in a cluster the one that knows the queues."""
@@ -213,8 +222,8 @@ class RedisBackend(Backend):
     def waiter(self, queues: Sequence[str]) -> Waiter:
         """A waiter for news of *queues*, on a connection of its own."""
         self._calls.check_open()
-        channels = [self._keys.channel(queue) for queue in check_queues(queues)]
-        waiter = RedisWaiter(self._calls, channels, self.config.timeout, self._heard)
+        channels = {self._keys.channel(queue): queue for queue in queues_of(queues)}
+        waiter = RedisWaiter(self._calls, channels, self.config.timeout, self._watch, self._serving)
         self._waiters.add(waiter)
         return waiter
 
@@ -229,11 +238,6 @@ class RedisBackend(Backend):
     def complete_draining_version(self, queue: str, version: int, *, finished: Finished = "refuse") -> QueueTopology:
         """As `TopologyAdmin` says; while it runs, no dead job of that version can be requeued."""
         return self._admin.complete(queue, version, finished)
-
-    def _heard(self, meta: bytes) -> None:
-        partition = self._keys.of_meta(meta)
-        if partition is not None:
-            self._leasing.expect(partition)
 
     def _by_id(
         self, queue: str, ids: Sequence[str], move: Callable[[str, Sequence[str]], Sequence[MoveAnswer]]

@@ -41,6 +41,11 @@ class Calls:
         self._router = router
         self._closed = threading.Event()
 
+    @property
+    def in_order(self) -> bool:
+        """Whether the calls of one `run` are carried out one after the other."""
+        return self._router.in_order
+
     def now(self) -> bytes:
         """The first argument of scripts that ask for the time: empty = the server's own."""
         return b"%d" % micros(self.clock.now()) if self.clock else b""

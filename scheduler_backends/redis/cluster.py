@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import ClassVar
 
 from redis.crc import key_slot
 from redis.exceptions import AskError, ClusterDownError, MovedError, ResponseError, TryAgainError
@@ -27,6 +28,8 @@ class Cluster:
     The map of slots is read when first needed, when a node fails, and when a node says that a slot has moved. It is
     replaced as a whole, so it needs no lock: two threads may read it at once, and either result is right.
     """
+
+    in_order: ClassVar[bool] = False
 
     def __init__(
         self,

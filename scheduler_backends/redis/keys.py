@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,7 +29,14 @@ SUFFIXES = {
 }
 """What a script calls a key of its partition -> how the key ends."""
 
+SHARED = {
+    "changes": b"changes",  # sorted set: queue -> when its layout changed last, as a number that grows
+    "leases": b"leases",  # sorted set: partition -> not before when its first lease expires, us
+}
+"""The same for the keys that all queues of a prefix share, in a slot of their own."""
+
 READY = ("ready0", "ready1", "ready2", "ready3")
+CACHED = 16_384  # partitions kept at hand, some 1 KB each; what is not is made anew in some microseconds
 
 _ESCAPES = str.maketrans({":": "%3A", "%": "%25", "{": "%7B", "}": "%7D"})
 _ESCAPES_IN_PREFIX = str.maketrans({"%": "%25", "{": "%7B", "}": "%7D"})
@@ -37,14 +45,13 @@ _ESCAPES_IN_PREFIX = str.maketrans({"%": "%25", "{": "%7B", "}": "%7D"})
 class Partition:
     """One partition of one version of one queue, and what every script call on it begins with."""
 
-    __slots__ = ("_heads", "has_ready", "number", "queue", "tag", "version")
+    __slots__ = ("_heads", "number", "queue", "tag", "version")
 
     def __init__(self, queue: str, version: int, number: int, tag: bytes) -> None:
         self.queue = queue
         self.version = version
         self.number = number
         self.tag = tag  # its slot, and the beginning of its keys
-        self.has_ready = (b"EXISTS", *map(self.key, READY))  # a command: how many of the ready lists there are
         self._heads: dict[Script, tuple[bytes | int, ...]] = {}
 
     def __repr__(self) -> str:
@@ -53,6 +60,10 @@ class Partition:
     def key(self, name: str) -> bytes:
         """The key that scripts call *name*."""
         return self.tag + b":" + SUFFIXES[name]
+
+    def has_ready(self) -> tuple[bytes, ...]:
+        """A command: how many of the ready lists there are."""
+        return (b"EXISTS", *map(self.key, READY))
 
     def head(self, script: Script) -> tuple[bytes | int, ...]:
         """Number of keys and the keys that *script* declares."""
@@ -63,13 +74,26 @@ class Partition:
         return head
 
 
+class Shared(Partition):
+    """The keys that all queues of a prefix share, for calls of scripts on them: a slot that belongs to no queue."""
+
+    __slots__ = ()
+
+    def __init__(self, tag: bytes) -> None:
+        super().__init__("", 0, 0, tag)
+
+    def key(self, name: str) -> bytes:
+        """The key that scripts call *name*."""
+        return self.tag + b":" + SHARED[name]
+
+
 class Keys:
     """Names keys below one prefix. Queue names are escaped, so that no two queues share a key or break a hash tag."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix.translate(_ESCAPES_IN_PREFIX)
         self._partitions: dict[tuple[str, int, int], Partition] = {}
-        self._by_meta: dict[bytes, Partition] = {}
+        self.shared = Shared(f"{{{self._prefix}}}".encode())
 
     @property
     def queues(self) -> bytes:
@@ -85,19 +109,21 @@ class Keys:
         return f"{self._queue(queue)}:wake".encode(errors="surrogatepass")
 
     def partition(self, queue: str, version: int, number: int) -> Partition:
-        """The partition; the same object each time."""
+        """The partition; the same object each time, as long as not too many others were asked for since."""
         name = (queue, version, number)
         partition = self._partitions.get(name)
         if partition is None:
-            # A forged lease may name a queue that none can have: its partition is one that nothing is in.
-            tag = f"{{{self._queue(queue)}:v{version}:p{number}}}".encode(errors="surrogatepass")
-            partition = self._partitions.setdefault(name, Partition(queue, version, number, tag))
-            self._by_meta[partition.key("meta")] = partition
+            partition = self._partitions.setdefault(name, self.new_partition(queue, version, number))
+            while len(self._partitions) > CACHED:
+                with suppress(RuntimeError, StopIteration):  # another thread was at it in between
+                    self._partitions.pop(next(iter(self._partitions)), None)
         return partition
 
-    def of_meta(self, key: bytes) -> Partition | None:
-        """The partition of which this is the key `meta`; None where it was not named here yet."""
-        return self._by_meta.get(key)
+    def new_partition(self, queue: str, version: int, number: int) -> Partition:
+        """The partition, kept by nobody but who asks."""
+        # A forged lease may name a queue that none can have: its partition is one that nothing is in.
+        tag = f"{{{self._queue(queue)}:v{version}:p{number}}}".encode(errors="surrogatepass")
+        return Partition(queue, version, number, tag)
 
     def _queue(self, queue: str) -> str:
         return f"{self._prefix}:{queue.translate(_ESCAPES)}"

@@ -3,76 +3,66 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import cast
 
-from scheduler.errors import BackendError, BackendUnavailable, TopologyError
-from scheduler.topology import QueueTopology, QueueVersion, VersionState, partition_of
+from scheduler.errors import BackendError, TopologyError
+from scheduler.topology import QueueTopology, QueueVersion, VersionState
 from scheduler_backends.redis.calls import Call, Calls
+from scheduler_backends.redis.changes import Changes
 from scheduler_backends.redis.config import RedisConfig
 from scheduler_backends.redis.described import described
 from scheduler_backends.redis.errors import is_news, is_of_wrong_type, log
 from scheduler_backends.redis.keys import Keys, Partition
+from scheduler_backends.redis.layout import Layout
 from scheduler_backends.redis.routing import Command
 from scheduler_backends.redis.scripts import OPEN_GATE, TOPOLOGY_CREATE
 
 ROUNDS = 5  # how often a change of the layout is followed within one call
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """A queue's versions and partitions as they were at one moment. exists: False = the store knows no such queue."""
-
-    topology: QueueTopology
-    exists: bool
-    epoch: bytes | None  # as the store writes it, to be compared
-    pause: bytes  # its number, ':', 1 or 0
-    versions: tuple[tuple[Partition, ...], ...]  # each version's partitions, the active version first
-    partitions: tuple[Partition, ...]  # all there are, by version and number
-    read_at: float  # by time.monotonic()
-
-    @property
-    def drains(self) -> bool:
-        """Whether there are versions besides the active one."""
-        return len(self.versions) > 1
-
-    def home(self, job_id: str) -> Partition:
-        """Where a new job of this id goes."""
-        partitions = self.versions[0]
-        return partitions[partition_of(job_id, len(partitions))] if len(partitions) > 1 else partitions[0]
-
-    def homes(self, job_id: str) -> list[Partition]:
-        """Where a job of this id may stand: one partition a version, the active version's first."""
-        return [partitions[partition_of(job_id, len(partitions))] for partitions in self.versions]
+CACHED = 10_000  # layouts kept at hand besides those of queues that are served
 
 
 class Layouts:
     """
     The layouts of all queues, read when first needed and whenever something shows that they have changed.
 
+    A queue that does not exist is remembered only for who serves it: names may come from requests, without end.
+
     Any thread: a layout is a value, and the dictionary's own operations are atomic. A worker with an old layout is late
     for a new version, never wrong; a producer with an old one meets a sealed gate.
     """
 
-    def __init__(self, calls: Calls, keys: Keys, config: RedisConfig) -> None:
+    def __init__(self, calls: Calls, keys: Keys, config: RedisConfig, changes: Changes) -> None:
         self._calls = calls
         self._keys = keys
         self._config = config
+        self._changes = changes
         self._known: dict[str, Layout] = {}
+        self.served: frozenset[str] = frozenset()  # queues of which it matters that they were read again
+        self.reading = 0  # grows whenever a layout that is served turns out to be another
         self._warned = False
 
     def of(self, queue: str, *, fresh: bool = False) -> Layout:
-        """The layout of *queue*, read anew where that is asked for or the one known is old."""
+        """The layout of *queue*, read anew where that is asked for or the one known is old or not there."""
         known = self._known.get(queue)
-        if known is None or fresh or time.monotonic() - known.read_at > self._config.topology_interval:
+        if (
+            known is None
+            or not known.exists
+            or fresh
+            or time.monotonic() - known.read_at > self._config.topology_interval
+        ):
             return self.read([queue])[queue]
         return known
 
     def known(self, queue: str) -> Layout | None:
         """What was read last, however old."""
         return self._known.get(queue)
+
+    def all_known(self) -> list[str]:
+        """The queues whose layouts were read."""
+        return list(self._known)
 
     def read(self, queues: Iterable[str]) -> dict[str, Layout]:
         """The layouts of *queues* now, in one round trip; raises `TopologyError` for the first that is damaged."""
@@ -82,15 +72,19 @@ class Layouts:
                 raise layout
         return cast("dict[str, Layout]", layouts)
 
-    def readable(self, queues: Iterable[str]) -> dict[str, Layout]:
-        """The layouts of *queues* now, in one round trip, without those that are damaged, which are logged."""
-        layouts = self._read(queues)
+    def readable(self, queues: Iterable[str], *, served: bool = False) -> dict[str, Layout]:
+        """
+        The layouts of *queues* now, in one round trip, without those that are damaged, which are logged.
+
+        served: those that do not exist are remembered too.
+        """
+        layouts = self._read(queues, served=served)
         for layout in layouts.values():
             if isinstance(layout, TopologyError) and is_news(str(layout)):
                 log.error("%s; this queue is not served until that is mended", layout)
         return {name: layout for name, layout in layouts.items() if isinstance(layout, Layout)}
 
-    def _read(self, queues: Iterable[str]) -> dict[str, Layout | TopologyError]:
+    def _read(self, queues: Iterable[str], *, served: bool = False) -> dict[str, Layout | TopologyError]:
         names = list(queues)
         answers = self._calls.run(
             (), [Command(self._keys.topology(name), (b"HGETALL", self._keys.topology(name))) for name in names]
@@ -100,7 +94,7 @@ class Layouts:
             if isinstance(answer, BackendError) and not is_of_wrong_type(answer):
                 raise answer
             try:
-                layouts[name] = self._note(name, answer)
+                layouts[name] = self._note(name, answer, served=served)
             except TopologyError as error:
                 layouts[name] = error
         return layouts
@@ -119,63 +113,33 @@ class Layouts:
         return self._note(queue, fields)
 
     def open(self, layout: Layout, partitions: Iterable[Partition]) -> None:
-        """Open the gates of *partitions*, which were never opened, or are sealed and stay so."""
+        """Open the gates of *partitions* of one queue, which were never opened, or are sealed and stay so."""
+        self._changes.tell(layout.topology.queue)
         self._calls.all([Call(OPEN_GATE, partition, (layout.pause,)) for partition in partitions])
+
+    def tell(self, queue: str) -> None:
+        """Tell all who serve *queue* that its layout was changed."""
+        self._changes.tell(queue)
 
     def noted(self, queue: str, fields: object) -> Layout:
         """The layout that a script of this queue's topology has answered, remembered."""
         return self._note(queue, fields)
 
-    def sweep(
-        self, queues: Sequence[str], ask: Callable[[Sequence[Partition]], Sequence[Call]]
-    ) -> list[tuple[Call, object]]:
-        """
-        The calls on the partitions of *queues*, each with its answer; errors of the library stand in place of those.
-
-        *ask* makes the calls for some partitions. The versions' epoch is read in the same round trip, so that a version
-        or a queue that is new since the last call is not overlooked: its partitions are then asked in a further one.
-        """
-        results: list[tuple[Call, object]] = []
-        asked: set[Partition] = set()
-        layouts = {queue: self._known.get(queue) for queue in queues}
-        unknown = [queue for queue, layout in layouts.items() if layout is None]
-        if unknown:
-            layouts.update(self.readable(unknown))
-        queues = [queue for queue in queues if layouts[queue] is not None]
-        for _ in range(ROUNDS):
-            partitions = [
-                partition
-                for layout in layouts.values()
-                if layout is not None and layout.exists
-                for partition in layout.partitions
-                if partition not in asked
-            ]
-            calls = ask(partitions) if partitions else []
-            answers = self._calls.run(calls, [self._epoch_of(queue) for queue in queues])
-            results.extend(zip(calls, answers, strict=False))
-            asked.update(partitions)
-            changed = []
-            for queue, epoch in zip(queues, answers[len(calls) :], strict=True):
-                if isinstance(epoch, BackendError) and not is_of_wrong_type(epoch):
-                    if not results:
-                        raise epoch
-                elif epoch != cast("Layout", layouts[queue]).epoch:
-                    changed.append(queue)
-            if not changed:
-                return results
-            layouts = dict(self.readable(changed))  # a damaged one is served as it was known, and read again next time
-            queues = list(layouts)
-        raise BackendUnavailable("the layout of a queue changes faster than it can be read")
-
-    def _epoch_of(self, queue: str) -> Command:
-        key = self._keys.topology(queue)
-        return Command(key, (b"HGET", key, b"epoch"))
-
-    def _note(self, queue: str, fields: object) -> Layout:
+    def _note(self, queue: str, fields: object, *, served: bool = False) -> Layout:
         if isinstance(fields, BackendError):
             raise TopologyError(f"the topology of queue {queue!r} is damaged: its key is no hash") from fields
         layout = self._layout(queue, _as_mapping(fields))
-        self._known[queue] = layout
+        known = self._known.get(queue)
+        if layout.exists or served:
+            self._known[queue] = layout
+            while len(self._known) > CACHED + len(self.served):
+                with suppress(RuntimeError, StopIteration):  # another thread was at it in between
+                    self._known.pop(next(iter(self._known)), None)
+        elif known is not None:
+            self._known[queue] = layout
+        is_other = known is not None and (known.exists, known.partitions) != (layout.exists, layout.partitions)
+        if is_other or (known is None and queue in self.served):
+            self.reading += 1
         return layout
 
     def _layout(self, queue: str, fields: Mapping[bytes, bytes]) -> Layout:
@@ -200,10 +164,8 @@ class Layouts:
             )
             for version, size in sorted((sizes or {active: self._config.partitions}).items())
         )
-        groups = [
-            tuple(self._keys.partition(queue, one.version, number) for number in range(one.partitions))
-            for one in versions
-        ]
+        make = self._keys.partition if exists else self._keys.new_partition
+        groups = [tuple(make(queue, one.version, number) for number in range(one.partitions)) for one in versions]
         return Layout(
             topology=QueueTopology(queue=queue, epoch=told.epoch, versions=versions),
             exists=exists,

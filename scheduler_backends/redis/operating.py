@@ -10,7 +10,8 @@ from scheduler.queues import Retention
 from scheduler.states import JobState
 from scheduler_backends.redis.calls import Call, Calls
 from scheduler_backends.redis.keys import Keys, Partition
-from scheduler_backends.redis.layouts import ROUNDS, Layout, Layouts
+from scheduler_backends.redis.layout import Layout
+from scheduler_backends.redis.layouts import ROUNDS, Layouts
 from scheduler_backends.redis.nodes import Word
 from scheduler_backends.redis.scripts import CANCEL, PAUSE, PURGE, REQUEUE, TOPOLOGY_PAUSE, Script
 

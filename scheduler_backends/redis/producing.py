@@ -11,7 +11,8 @@ from scheduler.leases import Enqueued
 from scheduler_backends.redis.calls import Call, Calls
 from scheduler_backends.redis.codec import body_of, known, stored, when_of
 from scheduler_backends.redis.keys import Keys, Partition
-from scheduler_backends.redis.layouts import ROUNDS, Layout, Layouts
+from scheduler_backends.redis.layout import Layout
+from scheduler_backends.redis.layouts import ROUNDS, Layouts
 from scheduler_backends.redis.nodes import Word
 from scheduler_backends.redis.scripts import ENQUEUE, GET
 

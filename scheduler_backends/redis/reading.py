@@ -15,7 +15,8 @@ from scheduler_backends.redis.calls import Call, Calls
 from scheduler_backends.redis.codec import job_of
 from scheduler_backends.redis.errors import is_news, is_of_wrong_type, log
 from scheduler_backends.redis.keys import Keys, Partition
-from scheduler_backends.redis.layouts import Layout, Layouts
+from scheduler_backends.redis.layout import Layout
+from scheduler_backends.redis.layouts import Layouts
 from scheduler_backends.redis.routing import Command
 from scheduler_backends.redis.scripts import GET, LIST, STATS
 
@@ -49,6 +50,8 @@ class Reading:
     def get(self, queue: str, ids: Iterable[str]) -> dict[str, Job]:
         """As `Backend.get`; the ids are such as jobs can have."""
         layout = self._layouts.of(queue)
+        if not layout.exists:  # now: one that was not there before is read again each time
+            return {}
         found: dict[str, Job] = {}
         missing = list(dict.fromkeys(ids))
         self._find(layout, missing, found)

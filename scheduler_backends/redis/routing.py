@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from scheduler_backends.redis.nodes import Connection, Node, Word
 
@@ -17,6 +17,9 @@ class Command(NamedTuple):
 
 class Router(Protocol):
     """Knows which node serves which key. Callable from any thread; connects when first used, and anew after a fork."""
+
+    in_order: ClassVar[bool]
+    """Whether the commands of one `run` are carried out in their order: on one server, and not on several."""
 
     def run(self, commands: Sequence[Command]) -> list[object]:
         """
@@ -37,6 +40,8 @@ class Router(Protocol):
 
 class OneNode:
     """A router with one server for all keys: standalone, or whoever is master behind Sentinel."""
+
+    in_order: ClassVar[bool] = True
 
     def __init__(self, make: Callable[[], Connection], make_subscriber: Callable[[], Connection]) -> None:
         self._node = Node(make)

@@ -13,6 +13,7 @@ from scheduler_backends.redis.calls import Call, Calls
 from scheduler_backends.redis.codec import error_text
 from scheduler_backends.redis.errors import is_news, is_of_wrong_type, log
 from scheduler_backends.redis.keys import Keys, Partition
+from scheduler_backends.redis.marks import Marks
 from scheduler_backends.redis.nodes import Word
 from scheduler_backends.redis.scripts import BURY, COMPLETE, RELEASE, RENEW, RETRY, Script
 
@@ -30,8 +31,9 @@ def group_of(token: str) -> bytes:
 class Settling:
     """Ends leases. Any thread."""
 
-    def __init__(self, calls: Calls, keys: Keys, retention: Retention) -> None:
+    def __init__(self, calls: Calls, keys: Keys, retention: Retention, marks: Marks) -> None:
         self._calls = calls
+        self._marks = marks
         self._keys = keys
         self._retention = retention
 
@@ -156,6 +158,8 @@ class Settling:
                 if is_news(f"{call.partition!r}: {answer}"):
                     log.error("%r: %d leases could not be settled or renewed: %s", call.partition, len(leases), answer)
             else:
+                if call.script is not RENEW:
+                    self._marks.given_up(call.partition, len(leases))
                 yield leases, answer
 
     def _grouped(

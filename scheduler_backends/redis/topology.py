@@ -20,7 +20,8 @@ from scheduler.topology import MAX_PARTITIONS, QueueTopology
 from scheduler_backends.redis.calls import Call, Calls
 from scheduler_backends.redis.errors import log
 from scheduler_backends.redis.keys import Keys, Partition
-from scheduler_backends.redis.layouts import ROUNDS, Layout, Layouts
+from scheduler_backends.redis.layout import Layout
+from scheduler_backends.redis.layouts import ROUNDS, Layouts
 from scheduler_backends.redis.nodes import Word
 from scheduler_backends.redis.routing import Command
 from scheduler_backends.redis.scripts import (
@@ -72,6 +73,7 @@ class Admin:
         layout = self._layouts.noted(queue, fields)
         if reason:
             raise TopologyError(f"queue {queue!r}: {reason.decode()}")
+        self._layouts.tell(queue)
         # A kindness to producers, who learn of it so at once. What is not sealed now is when the version is completed.
         try:
             for partitions_of_version in layout.versions[1:]:
@@ -109,6 +111,7 @@ class Admin:
             self._stop_closing(partitions)
         fields = self._calls.on_key(TOPOLOGY_REMOVE, self._keys.topology(queue), version)
         layout = self._layouts.noted(queue, fields)
+        self._layouts.tell(queue)
         self._calls.run([Call(CLEAR, partition, ()) for partition in partitions])  # what it leaves does no harm
         self._tell(queue)
         return layout.topology

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 
 from scheduler.backend import News
@@ -15,8 +16,11 @@ from scheduler.errors import BackendClosed
 from scheduler_backends.redis.calls import Calls
 from scheduler_backends.redis.errors import fail
 from scheduler_backends.redis.nodes import Connection, socket_of
+from scheduler_backends.redis.serving import Serving
+from scheduler_backends.redis.watching import Watch
 
 _NEWS = {b"r": News.READY, b"d": News.SOONER}  # whatever else is said may be all
+HEEDED = 1.0  # seconds after a wait for which the next one may be expected
 PING_AFTER = 10.0  # seconds without a word from the server; a connection that was cut off silently is found so
 
 
@@ -29,12 +33,21 @@ class RedisWaiter:
     """
 
     def __init__(
-        self, calls: Calls, channels: Sequence[bytes], timeout: float, has_ready: Callable[[bytes], None]
+        self,
+        calls: Calls,
+        channels: Mapping[bytes, str],
+        timeout: float,
+        watch: Watch,
+        serving: Serving,
     ) -> None:
         self._calls = calls
-        self._channels = tuple(channels)
+        self._channels = channels  # with the queues whose news come on them
         self._timeout = timeout
-        self._has_ready = has_ready
+        self._watch = watch
+        self._serving = serving
+        self.names = frozenset(channels.values())
+        self._thread: int | None = None  # that waits, or waited last
+        self._left_at = 0.0  # when it returned from that, by time.monotonic(); inf = it waits
         self._guard = threading.Lock()
         self._closed = threading.Event()
         self._connection: Connection | None = None
@@ -50,6 +63,7 @@ class RedisWaiter:
         """As `Waiter.wait`."""
         self._after_fork()
         with self._guard:
+            self._thread, self._left_at = threading.get_ident(), math.inf
             try:
                 return self._wait(time.monotonic() + max(0.0, timeout))
             except BackendClosed:
@@ -60,8 +74,13 @@ class RedisWaiter:
                     return News.NONE
                 fail(error)
             finally:
+                self._left_at = time.monotonic()
                 if self._closed.is_set():
                     self._tidy()
+
+    def is_heeded(self) -> bool:
+        """Whether another thread waits, or has just done so: then what is published is known here at once."""
+        return self._thread != threading.get_ident() and time.monotonic() - self._left_at < HEEDED
 
     def interrupt(self) -> None:
         """As `Waiter.interrupt`; also from a signal handler."""
@@ -110,6 +129,7 @@ class RedisWaiter:
         for _ in self._channels:
             connection.read_response()
         self._heard_at, self._pinged_at = time.monotonic(), None
+        self._watch.subscribed(self)
 
     def _read(self, connection: Connection) -> News:
         """Read what has come, as prelude/wake.lua writes it; none where it is the answer to a question of ours."""
@@ -118,8 +138,18 @@ class RedisWaiter:
         if not isinstance(message, list) or message[0] != b"message":
             return News.NONE
         kinds, _, meta = message[2].partition(b" ")
-        self._has_ready(meta)  # a hint, so it does no harm where nothing is
-        return _NEWS.get(kinds, News.ANY)
+        news = _NEWS.get(kinds, News.ANY)
+        queue = self._channels.get(message[1])
+        tag = meta[:-2]
+        if not self._serving.has(tag):
+            if queue is not None:  # a version that is new here, or what nobody here knows
+                self._serving.suspect(queue)
+            return news
+        if News.READY in news:  # hints, so they do no harm where nothing is
+            self._watch.has_ready(tag)
+        if News.SOONER in news:
+            self._watch.has_sooner(tag)
+        return news
 
     def _until_health_check(self, connection: Connection, now: float) -> float:
         """Seconds until the next thing to do about a server that says nothing; does it if it is due."""
@@ -141,6 +171,7 @@ class RedisWaiter:
             return False
 
     def _drop(self) -> None:
+        self._watch.lost(self)
         if self._connection is not None:
             self._connection.disconnect()
             self._connection = None

@@ -20,7 +20,7 @@ SIZES = {
     "backlog": 2,
     "partitions": 50,
 }
-ONLY_ON_A_SERVER = {"postgres_costs", "topology_storm"}
+ONLY_ON_A_SERVER = {"many_queues", "postgres_costs", "topology_storm"}
 FIELDS = ["measure", "value", "unit", "floor", "floor_value", "ratio"]
 
 

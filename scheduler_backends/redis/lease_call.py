@@ -1,0 +1,221 @@
+"""One lease call: how many from which partition, and a repeat that takes no more than was asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from scheduler.errors import BackendError, BackendUnavailable
+from scheduler.leases import Lease
+from scheduler_backends.redis.aside import Aside
+from scheduler_backends.redis.calls import Call, Calls
+from scheduler_backends.redis.codec import leases_of
+from scheduler_backends.redis.errors import is_news, log
+from scheduler_backends.redis.keys import Partition
+from scheduler_backends.redis.marks import Marks
+from scheduler_backends.redis.rosters import Roster
+from scheduler_backends.redis.scripts import LEASE, MARK
+from scheduler_backends.redis.shares import shares_of
+from scheduler_backends.redis.watching import Watch
+
+SHARE = 1_000  # jobs of a lease call in one partition; Lua's unpack ends near 8,000 values
+WORTH_A_SCRIPT = 32  # jobs: below that, asking one partition more costs more than its jobs do
+WORTH_A_QUEUE = 8  # jobs: below that, a call serves fewer queues, and the others in the next calls,
+QUEUES = 8  # as long as it serves so many
+GLANCES = 8  # partitions looked at beside those that are asked, in turn, since news of them may have been lost,
+EVERY = 4  # in each of so many calls
+SLOW = 2  # looked at in turn while nothing is hinted, where the news are heard of more than a few partitions
+
+_Answer = tuple[int, bytes, int, list[bytes], list[bytes], list[bytes], list[bytes]]  # of lease.lua
+
+
+class LeaseCall:
+    """One lease call on its way through the partitions."""
+
+    def __init__(  # noqa: PLR0917 - one caller, just above
+        self,
+        calls: Calls,
+        aside: Aside,
+        watch: Watch,
+        marks: Marks,
+        turn: int,
+        token: str,
+        worker_id: str,
+        duration: float,
+        limit: int,
+        *,
+        looks: bool,
+    ) -> None:
+        self._calls = calls
+        self._aside = aside
+        self._watch = watch
+        self._marks = marks
+        self._turn = turn
+        self._token = token
+        self._group = bytes.fromhex(token)
+        self._worker_id = worker_id
+        self._milliseconds = math.ceil(duration * 1000)
+        self._limit = limit
+        self._looks = looks  # the first round takes nothing: before more is added, all that is held must be known
+        self._held: list[Lease] = []  # from an earlier try of this call
+        self._new: list[Lease] = []
+        self._roster: Roster | None = None
+        self._given: dict[bytes, int] = {}  # by partitions that were asked for jobs
+        self._unseen: list[Partition] = []  # to be looked at before the answer may be empty
+        self._answered = False
+        self._error: BackendError | None = None  # of a partition that could not be asked, the last
+        self._in_doubt = False  # a partition may have given jobs, and its answer is lost
+
+    @property
+    def failure(self) -> BackendError | None:
+        """Why an empty answer would not mean that nothing is there."""
+        away = isinstance(self._error, BackendUnavailable)
+        return self._error if away or not self._answered else None
+
+    @property
+    def leases(self) -> list[Lease]:
+        """What the call answers."""
+        return self._held + self._new[: self._room(self._held)]
+
+    @property
+    def surplus(self) -> list[Lease]:
+        """What was leased and is more than was asked for."""
+        return self._new[self._room(self._held) :]
+
+    def first_round(self, roster: Roster, partitions: Sequence[Partition]) -> list[Call]:
+        """Shares for some partitions that may have jobs; where none is known, a look at those not known to be empty."""
+        first, self._roster = self._roster is None, roster
+        if self._looks:
+            return self._calls_for(dict.fromkeys(partitions, 0))
+        if not first:  # these are new
+            return list(map(_glance, partitions))
+        if len(partitions) == 1:  # a glance would only come before
+            return self._calls_for({partitions[0]: min(self._limit, SHARE)})
+        groups = self._watch.hinted(roster, self._queues_at_once())
+        relies = self._watch.relies(roster)
+        if not groups:
+            unknown = (*roster.those(roster.unglanced), *roster.in_turn("glance", SLOW)) if relies else partitions
+            return list(map(_glance, dict.fromkeys(unknown)))
+        if len(groups) == len(groups[0]) == 1:  # as in an idle worker that was woken
+            shares = dict.fromkeys(groups[0], min(self._limit, SHARE))
+        else:
+            shares = self._shares(groups, WORTH_A_SCRIPT)
+        seen: list[Partition] = []
+        turn, rest = divmod(self._turn, EVERY)
+        if relies:
+            self._unseen = roster.those(roster.unglanced)
+            seen = roster.in_turn("glance", SLOW) if rest == 0 else []
+        else:
+            hinted = {one for some in groups for one in some}
+            others = [one for one in partitions if one not in hinted]
+            first_of_all = turn * GLANCES % max(len(others), 1)
+            others = others[first_of_all:] + others[:first_of_all]
+            seen = others[: GLANCES if rest == 0 else 0]
+            self._unseen = others[len(seen) :]
+        return self._calls_for({one: share for one, share in shares.items() if share}) + list(map(_glance, seen))
+
+    def further_round(self) -> list[Call]:
+        """Who is still to be asked while more is wanted."""
+        room = self._room(self._held, self._new)
+        if self._in_doubt or room == 0 or self._roster is None:
+            return []  # what is in doubt is for a repeat to find, before anything is added
+        most = self._queues_at_once()
+        groups = [
+            some
+            for group in self._watch.hinted(self._roster, most)
+            if (some := [one for one in group if self._given.get(one.tag, 0) < SHARE])
+        ]
+        shares = self._shares(groups, 1 if len(groups) < most else WORTH_A_QUEUE)
+        if self._held or self._new:
+            return self._calls_for({one: share for one, share in shares.items() if share})  # a short answer will do
+        # Also those that get no share: what they answer is exact, and 0 where they are paused.
+        unseen = [one for one in self._unseen if one not in shares]
+        return self._calls_for(shares) + list(map(_glance, unseen))
+
+    def _queues_at_once(self) -> int:
+        return max(QUEUES, self._room(self._held, self._new) // WORTH_A_QUEUE)
+
+    def _calls_for(self, shares: Mapping[Partition, int]) -> list[Call]:
+        """The calls of the lease script, and before them what marks the partitions as leased from."""
+        some = [partition for partition, share in shares.items() if share]
+        marks = self._marks.before(some, self._milliseconds) if some else []
+        return marks + [self._call(partition, share) for partition, share in shares.items()]
+
+    def take(self, answers: Sequence[tuple[Call, object]]) -> None:
+        """
+        Note what the partitions gave.
+
+        Never raises: jobs that some have given must not be lost to an error of another.
+        """
+        asked = {call.partition.tag for call, _ in answers}
+        self._unseen = [partition for partition in self._unseen if partition.tag not in asked]
+        for call, answer in answers:
+            if call.script is MARK:
+                self._marks.take(call, answer)
+            elif isinstance(answer, BackendError):
+                self._note_error(call, answer)
+            elif call.script is LEASE:
+                self._answered = True
+                self._take_jobs(call.partition, cast("_Answer", answer))
+            else:
+                self._answered = True
+                self._note_more(call.partition, more=cast("int", answer))
+
+    def _note_error(self, call: Call, error: BackendError) -> None:
+        self._error = error
+        away = isinstance(error, BackendUnavailable)
+        self._in_doubt |= away and call.script is LEASE and call.args[1] != 0
+        if away:
+            self._watch.doubt()
+        if call.script is LEASE:
+            self._marks.in_doubt(call.partition)
+        if self._roster is not None:
+            self._watch.failed(self._roster, call.partition)
+        if is_news(str(error)):
+            log.warning("%r could not be asked for jobs: %s", call.partition, error)
+
+    def _take_jobs(self, partition: Partition, answer: _Answer) -> None:
+        more, expires, before, ids, records, histories, lost = answer
+        self._note_more(partition, more=more)
+        if lost:
+            log.warning(
+                "%r: %d entries name no job that is ready, %r the first; dropped", partition, len(lost), lost[0]
+            )
+        given = len(ids)
+        if ids:
+            self._marks.taken(partition, len(ids))
+            leases, damaged = leases_of(
+                partition, ids, records, histories, self._worker_id, self._token, int(float(expires)) * 1000
+            )
+            if damaged:
+                unreadable = {raw for raw, _, _ in damaged}
+                before -= len(unreadable.intersection(ids[:before]))
+                given = len(leases)  # the others are asked for again
+                self._error = self._aside.set(partition, self._group, damaged) or self._error
+            self._held += leases[:before]
+            self._new += leases[before:]
+        self._given[partition.tag] = self._given.get(partition.tag, 0) + given
+
+    def _note_more(self, partition: Partition, *, more: int) -> None:
+        if self._roster is not None:
+            self._watch.answered(self._roster, partition, more=more > 0)
+
+    def _room(self, *taken: Sequence[Lease]) -> int:
+        return max(self._limit - sum(map(len, taken)), 0)
+
+    def _shares(self, groups: Sequence[Sequence[Partition]], worth: int) -> dict[Partition, int]:
+        shares = shares_of(self._room(self._held, self._new), groups, worth=worth, turn=self._turn)
+        return {one: min(share, SHARE - self._given.get(one.tag, 0)) for one, share in shares.items()}
+
+    def _call(self, partition: Partition, share: int) -> Call:
+        # One that was asked before has said what it holds for a repeat of this call, and is only to add to it.
+        again = int(partition.tag in self._given)
+        self._watch.asked_for_jobs(partition)
+        args = (self._calls.now(), share, self._milliseconds, self._group, self._worker_id.encode(), again)
+        return Call(LEASE, partition, args)
+
+
+def _glance(partition: Partition) -> Call:
+    """Asks a partition whether it has ready jobs, at a fraction of what a script costs that finds none."""
+    return Call(None, partition, partition.has_ready())

@@ -1,0 +1,13 @@
+#!lua flags=allow-oom
+-- unmark_own: takes off marks that nobody but the caller has written, and whose leases it has given up
+-- KEYS     leases
+-- ARGV     per partition: it, the mark
+-- uses
+-- returns  how many went
+local partitions, gone = {}, {}
+for k = 1, #ARGV, 2 do partitions[#partitions + 1] = ARGV[k] end
+for k, mark in ipairs(call('ZMSCORE', leases, unpack(partitions))) do
+    if mark and tonumber(mark) == tonumber(ARGV[k * 2]) then gone[#gone + 1] = partitions[k] end
+end
+if #gone > 0 then call('ZREM', leases, unpack(gone)) end
+return #gone
