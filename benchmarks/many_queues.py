@@ -1,0 +1,187 @@
+"""
+What a worker on very many queues costs and does, on Redis: --size is the number of queues, of eight partitions each.
+
+many_queues_idle: commands a second while nothing is to do, those that it sends and those that run in all, as MONITOR
+shows them. many_queues_lateness: of delayed jobs in queues at random. one_queue, many_queues: jobs a second that wait
+in one queue, and evenly in all. many_queues_back: seconds beyond the end of the leases until a worker has brought back
+what one that was killed held, a job in each partition.
+"""
+
+from __future__ import annotations
+
+import random
+import resource
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from benchmarks.command import main
+from benchmarks.floors_redis import client
+from benchmarks.measure import (
+    CALLS_PER_SECOND,
+    JOBS_PER_SECOND,
+    MILLISECONDS,
+    PERCENT_OF_A_CORE,
+    Measure,
+    Unit,
+    quantiles,
+)
+from benchmarks.stage import TYPE, Stage
+from benchmarks.worker_throughput import TIMEOUT, Finish, nothing
+from scheduler import Worker, WorkerConfig
+from scheduler.jobs import Job, NewJob
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+MARKS = "{scheduler}:leases"
+SECONDS = Unit("s", float)
+SETTLED_IN = 3.0  # seconds: the worker has looked at all partitions once
+WATCHED_FOR = 30.0  # seconds: several turns of everything
+DELAYED = 100
+DELAY = 0.2  # seconds
+JOBS = 20_000
+LEASE = 15.0  # seconds: of the worker that is killed
+RECOVER_INTERVAL = 5.0  # seconds
+
+
+def measures(stage: Stage) -> Iterator[Measure]:
+    """In this order; the queues are made once."""
+    queues = tuple(stage.new_queue() for _ in range(stage.size))
+    for start in range(0, len(queues), 100):
+        some = queues[start : start + 100]
+        stage.backend.enqueue([NewJob(type=TYPE, queue=queue) for queue in some for _ in range(24)])
+    drain(stage, queues, 24 * len(queues))
+    units = {"sent": CALLS_PER_SECOND, "with_scripts": CALLS_PER_SECOND, "cpu": PERCENT_OF_A_CORE}
+    yield Measure(name="many_queues_idle", unit=units, run=partial(idle, stage, queues))
+    yield Measure(name="many_queues_lateness", unit=MILLISECONDS, run=partial(late, stage, queues))
+    yield Measure(name="one_queue", unit=JOBS_PER_SECOND, run=partial(throughput, stage, (stage.new_queue(),)))
+    yield Measure(name="many_queues", unit=JOBS_PER_SECOND, run=partial(throughput, stage, queues))
+    yield Measure(name="many_queues_back", unit=SECONDS, run=partial(back, stage, queues))
+
+
+def idle(stage: Stage, queues: Sequence[str]) -> dict[str, float]:
+    """Commands a second, and the share of a core."""
+    backend = stage.open()
+    worker = Worker(backend, WorkerConfig(queues=queues))
+    worker.handle(TYPE, nothing)
+    with client(stage.url) as (connection, _), worker:
+        _wait_until_nothing_is_marked(connection)
+        sent = inside = 0
+        before = _cpu()
+        end = time.monotonic() + WATCHED_FOR
+        with connection.monitor() as monitor:  # type: ignore[no-untyped-call]  # the driver's own
+            timer = threading.Timer(WATCHED_FOR + 0.5, backend.ping)  # so that the last read returns
+            timer.start()
+            while time.monotonic() < end:
+                if monitor.next_command()["client_type"] == "lua":
+                    inside += 1
+                else:
+                    sent += 1
+        cpu = _cpu() - before
+        timer.cancel()
+    backend.close()
+    return {"sent": sent / WATCHED_FOR, "with_scripts": (sent + inside) / WATCHED_FOR, "cpu": cpu / WATCHED_FOR}
+
+
+def late(stage: Stage, queues: Sequence[str]) -> dict[str, float]:
+    """From a job's due time to its handler."""
+    begun = threading.Event()
+    at: list[float] = []
+
+    def begin(job: Job, ctx: object) -> None:  # noqa: ARG001 - the contract's form
+        at.append(time.time())
+        begun.set()
+
+    backend = stage.open()
+    worker = Worker(backend, WorkerConfig(queues=queues))
+    worker.handle(TYPE, begin)
+    lateness = []
+    with worker:
+        time.sleep(SETTLED_IN)
+        for _ in range(DELAYED):
+            begun.clear()
+            (answer,) = stage.backend.enqueue([NewJob(type=TYPE, queue=random.choice(queues), delay=DELAY)])
+            if not begun.wait(TIMEOUT):
+                raise RuntimeError("a delayed job was not run")
+            lateness.append(at[-1] - answer.job.run_at.timestamp())
+    backend.close()
+    return quantiles(lateness)
+
+
+def throughput(stage: Stage, queues: Sequence[str]) -> float:
+    """Seconds a job, as `worker_throughput` measures them with nothing configured."""
+    each = JOBS // len(queues)
+    jobs = [NewJob(type=TYPE, queue=queue) for queue in queues for _ in range(each)]
+    random.shuffle(jobs)
+    for start in range(0, len(jobs), 1_000):
+        stage.backend.enqueue(jobs[start : start + 1_000])
+    return drain(stage, queues, len(jobs)) / len(jobs)
+
+
+def drain(stage: Stage, queues: Sequence[str], count: int) -> float:
+    """Seconds until so many jobs are done."""
+    backend = stage.open()
+    finish = Finish(count)
+    worker = Worker(backend, WorkerConfig(queues=queues), metrics=finish)
+    worker.handle(TYPE, nothing)
+    start = time.perf_counter()
+    with worker:
+        if not finish.reached.wait(TIMEOUT):
+            raise RuntimeError("not all jobs were completed")
+        seconds = time.perf_counter() - start
+    backend.close()
+    return seconds
+
+
+def back(stage: Stage, queues: Sequence[str]) -> float:
+    """Seconds from when the leases of a killed process ended until all their jobs were ready or done."""
+    holder = subprocess.Popen(  # noqa: S603 - our own
+        [sys.executable, "-m", "benchmarks.many_queues_holder", stage.url, str(LEASE)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holder.stdin is not None  # noqa: S101 - for mypy
+    assert holder.stdout is not None  # noqa: S101 - for mypy
+    jobs = [NewJob(type=TYPE, queue=queue) for queue in queues for _ in range(8)]
+    for start in range(0, len(jobs), 1_000):
+        stage.backend.enqueue(jobs[start : start + 1_000])
+    holder.stdin.write("\n".join(queues))
+    holder.stdin.close()
+    held = int(holder.stdout.readline())
+    holder.kill()
+    killed = time.monotonic()
+    holder.wait()
+    backend = stage.open()
+    finish = Finish(held)
+    config = WorkerConfig(queues=queues, recover_interval=RECOVER_INTERVAL)
+    worker = Worker(backend, config, metrics=finish)
+    worker.handle(TYPE, nothing)
+    with worker:
+        if not finish.reached.wait(TIMEOUT):
+            raise RuntimeError("not all jobs came back")
+        seconds = time.monotonic() - killed - LEASE
+    backend.close()
+    return seconds
+
+
+def _wait_until_nothing_is_marked(connection: Redis) -> None:
+    """What was leased before is looked at once more, when its lease would have run out: that is no idle cost."""
+    time.sleep(SETTLED_IN)
+    end = time.monotonic() + TIMEOUT
+    while connection.exists(MARKS) and time.monotonic() < end:
+        time.sleep(1.0)
+
+
+def _cpu() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, measures, size=1_000))
