@@ -160,7 +160,7 @@ class Admin:
             layout = self._layouts.of(queue, fresh=True)
             by_partition: dict[Partition, list[bytes]] = {}
             for raw in left:
-                by_partition.setdefault(layout.home(raw.decode()), []).append(raw)
+                by_partition.setdefault(layout.home(raw.decode(errors="replace")), []).append(raw)
             calls = []
             for target, some in by_partition.items():
                 args: list[Word] = []

@@ -418,6 +418,35 @@ def test_a_damaged_count_of_a_lease_call_keeps_nobody_from_settling(backend, raw
     assert not raw.exists(key("holding"))
 
 
+def test_scores_that_nobody_here_writes_keep_no_job_for_ever(new_backend, redis_url, raw):
+    """Found when the queue is trimmed."""
+    clock = ManualClock()
+    backend = new_backend(redis_url, partitions=1, clock=clock)
+    place = Keys(backend.config.prefix).partition("default", 1, 0).key
+    add(backend, "held", "waiting")
+    backend.retry([Failure(lease=one, delay=10.0) for one in lease(backend) if one.job.id == "waiting"])
+    add(backend, "scheduled", delay=10.0)
+    for index in ("scheduled", "waiting", "expiry"):
+        for member in raw.zrange(place(index), 0, -1):
+            raw.zadd(place(index), {member: float("inf")})
+    jobs = backend.get("default", ["held", "waiting", "scheduled"])
+    assert {job.unreadable for job in jobs.values()} == {()}
+    clock.advance(120.0)
+    backend.trim(["default"], 100)
+    assert backend.recover_expired(["default"], 100).ready == 1
+    assert backend.promote_due(["default"], 100).moved == 2
+    assert sorted(ids(lease(backend))) == ["held", "scheduled", "waiting"]
+
+
+def test_cancelled_jobs_whose_number_is_lost_are_not_leased_once_the_queue_was_trimmed(new_backend, redis_url, raw):
+    backend = new_backend(redis_url, partitions=1, retention=Retention(cancelled=60.0))
+    add(backend, "one", "off", "two")
+    backend.cancel("default", ["off"])
+    raw.hdel(Keys(backend.config.prefix).partition("default", 1, 0).key("meta"), "tombs")
+    backend.trim(["default"], 100)
+    assert ids(lease(backend)) == ["one", "two"]
+
+
 def test_leases_whose_members_are_damaged_come_back(backend, raw, key):
     add(backend, "one", "two")
     (held, _) = lease(backend, duration=0.001)

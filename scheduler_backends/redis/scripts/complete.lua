@@ -30,10 +30,10 @@ while at < #ARGV do
     end
     if last >= first then
         if kept then
-            local scores, values = {}, {}
+            local scores, values, records = {}, {}, call('HMGET', jobs, unpack(ARGV, at + 2, at + 1 + count))
             for k = 1, count do
                 local id, result = ARGV[at + 1 + k], ARGV[at + 1 + count + k]
-                if holders[k] == group and call('HEXISTS', jobs, id) == 0 then
+                if holders[k] == group and not records[k] then
                     refused[#refused + 1] = -place - k
                 elseif holders[k] == group then
                     scores[#scores + 1], scores[#scores + 2] = now, id

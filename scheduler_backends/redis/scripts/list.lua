@@ -20,8 +20,9 @@ elseif state == 'ready' then
                 local id = string.sub(entry, 7)
                 -- A dead entry is older than the record of the job that took the same id again.
                 local created = call('HGET', tombs, level .. ':' .. id) and call('HGET', jobs, id)
-                if created and #created >= 8 then created = math.floor(struct.unpack('<i8', created) / 1000) end
-                if created and struct.unpack('>I6', entry) < created then id = '' end
+                if created and #created >= 8 and #entry > 6 then
+                    if struct.unpack('>I6', entry) < math.floor(struct.unpack('<i8', created) / 1000) then id = '' end
+                end
                 ids[#ids + 1] = id
             end
         end

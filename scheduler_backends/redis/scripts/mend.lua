@@ -1,12 +1,30 @@
 #!lua flags=allow-oom
 -- mend: finds leases that nothing would end and jobs that no index names, which only damage by hand can make. Two counts
 -- tell whether there is any; only then is all of it searched.
--- KEYS     meta jobs scheduled waiting ready0 ready1 ready2 ready3 leased expiry holding dead succeeded cancelled
+-- KEYS     meta jobs scheduled waiting ready0 ready1 ready2 ready3 tombs leased expiry holding dead succeeded cancelled
 -- ARGV     now, channel, most jobs to search through
--- uses     clock record ready wake groups
+-- uses     clock record ready due wake groups
 -- returns  leases that will now be recovered, jobs that are ready again, 0 | jobs that no index names, too many to search
 local now_ms = math.floor(clock(ARGV[1]) / 1000)
 local most = tonumber(ARGV[3])
+local freed = 0
+-- Scores that none of our scripts writes: such a lease would never end, such a job never be promoted.
+for _, part in ipairs(call('ZRANGEBYSCORE', expiry, whole(now_ms + 367 * 86400000), '+inf', 'LIMIT', 0, 1000)) do
+    call('ZADD', expiry, whole(now_ms), part)
+    freed = freed + #members(call('HGET', holding, part))
+end
+local sooner = false
+for _, index in ipairs({scheduled, waiting}) do
+    for _, id in ipairs(call('ZRANGEBYSCORE', index, whole(4 * SPAN), '+inf', 'LIMIT', 0, 1000)) do
+        call('ZADD', index, score_of(level_of(call('HGET', jobs, id) or ''), now_ms), id)
+        sooner = expect(now_ms) or sooner
+    end
+end
+if sooner then wake(ARGV[2], false, true) end
+-- Without their number, cancelled jobs would be leased.
+local buried = call('HLEN', tombs)
+if buried > 0 and (tonumber(call('HGET', meta, 'tombs') or '0') or 0) < 1 then call('HSET', meta, 'tombs', buried) end
+
 local held = call('HLEN', leased) - call('HEXISTS', leased, '')
 local told, expires = 0, {}
 for _, part in ipairs(call('ZRANGE', expiry, 0, -1)) do
@@ -14,7 +32,6 @@ for _, part in ipairs(call('ZRANGE', expiry, 0, -1)) do
     if not expires[group] then told = told + (tonumber(call('HGET', holding, 'n' .. group) or '0') or 0) end
     expires[group] = true
 end
-local freed = 0
 if told ~= held then
     local groups = {}
     local all = call('HGETALL', leased)

@@ -15,8 +15,8 @@ if known > 0 and known ~= partitions then
     reason = 'version ' .. version .. ' has ' .. known .. ' partitions, and that never changes'
 elseif known > 0 and version ~= active then
     reason = 'version ' .. version .. ' is draining'
-elseif known == 0 and version <= tonumber(call('HGET', topology, 'highest')) then
-    reason = 'versions only grow, and ' .. call('HGET', topology, 'highest') .. ' has been used'
+elseif known == 0 and version <= (tonumber(call('HGET', topology, 'highest') or '') or active) then
+    reason = 'versions only grow, and ' .. (call('HGET', topology, 'highest') or active) .. ' has been used'
 elseif known == 0 then
     call('HSET', topology, 'v:' .. version, partitions, 'active', version, 'highest', version)
     call('HINCRBY', topology, 'epoch', 1)

@@ -3,7 +3,7 @@
 local SCANNED = 1000 -- ready entries of a level that are looked at
 
 local function scores_of(index, ids)
-    return call('ZMSCORE', index, unpack(ids))
+    return call('EXISTS', index) == 1 and call('ZMSCORE', index, unpack(ids)) or {} -- often there is none
 end
 
 local named, all_named = nil, true
@@ -28,13 +28,16 @@ local function meant(source, ids)
     for _, index in ipairs({succeeded, dead, cancelled}) do
         if index ~= source then elsewhere[#elsewhere + 1] = scores_of(index, ids) end
     end
+    local records
     for k, id in ipairs(ids) do
+        -- A hundred records at a time: the payloads come with them.
+        if k % 100 == 1 then records = call('HMGET', jobs, unpack(ids, k, math.min(k + 99, #ids))) end
         local finished = tonumber(own[k])
         local other = holders[k] or due[k] or again[k]
         for _, scores in ipairs(elsewhere) do
             other = other or scores[k] and tonumber(scores[k]) > finished -- the newer job has finished as well
         end
-        local record = not other and call('HGET', jobs, id)
+        local record = not other and records[(k - 1) % 100 + 1]
         -- Created after it has finished: a newer job that is ready, or the clock was set back in between.
         if record and #record >= 8 and math.floor(struct.unpack('<i8', record) / 1000) >= finished then
             other = is_ready(id)

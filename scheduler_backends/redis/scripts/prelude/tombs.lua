@@ -16,7 +16,12 @@ local function is_dead(level, id)
     local field = level .. ':' .. id
     local count = call('HGET', tombs, field)
     if not count then return false end
-    if (tonumber(count) or 1) > 1 then call('HINCRBY', tombs, field, -1) else call('HDEL', tombs, field) end
+    count = tonumber(count) or 1
+    if count > 1 and count < 1000000 then -- else it was damaged, and one is the least it can be
+        call('HSET', tombs, field, string.format('%.0f', count - 1))
+    else
+        call('HDEL', tombs, field)
+    end
     add_tombs(-1)
     return true
 end
