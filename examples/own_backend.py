@@ -22,7 +22,7 @@ from scheduler.clock import Clock, SystemClock
 from scheduler.errors import BackendClosed, ConfigError
 from scheduler.jobs import LEASE_EXPIRED, ErrorDetail, ErrorRecord, Job, NewJob
 from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, Promotion, Recovery, Renewal
-from scheduler.limits import MAX_ERRORS, check_duration, check_limit, check_name, check_queues, check_token
+from scheduler.limits import MAX_ERRORS, check_duration, check_kind, check_limit, check_name, check_queues, check_token
 from scheduler.queues import Page, QueueStats, Retention
 from scheduler.states import MOVES, TERMINAL, JobState
 from scheduler.urls import RETENTION_OPTIONS, retention_from, split_options
@@ -48,8 +48,8 @@ class DictBackend(Backend):
     in_process = True
 
     def __init__(self, *, clock: Clock | None = None, retention: Retention | None = None) -> None:
-        self.clock: Clock | None = clock or SystemClock()
-        self.retention = retention or Retention()
+        self.clock: Clock | None = SystemClock() if clock is None else check_kind("clock", clock, Clock)
+        self.retention = Retention() if retention is None else check_kind("retention", retention, Retention)
         self._lock = threading.Lock()  # guards everything below
         self._rows: dict[tuple[str, str], Row] = {}
         self._queues: set[str] = set()

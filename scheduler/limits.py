@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from scheduler.errors import ConfigError, InvalidJob
 
@@ -22,6 +23,7 @@ MAX_BATCH = 10_000  # jobs in one call of the contract
 MAX_ERROR_KIND, MAX_ERROR_MESSAGE, MAX_ERROR_TRACEBACK = 200, 2_000, 8_000  # characters
 MAX_ERRORS = 10  # kept a job, the newest
 
+T = TypeVar("T")
 Refusal = type[ConfigError] | type[InvalidJob]
 
 # C0 and C1 controls, and surrogates, which no UTF-8 can carry.
@@ -33,6 +35,13 @@ _FORBIDDEN_IN_TEXT = re.compile("[\x00\ud800-\udfff]")
 def _plain(text: str) -> str:
     # A member of an enum over str formats as "Queue.MAIL" but is stored as "mail": only the text itself is kept.
     return str.__str__(text)
+
+
+def check_kind(field: str, value: T, kind: type) -> T:
+    """An object of the class or protocol *kind*."""
+    if not isinstance(value, kind):
+        raise ConfigError(field, f"must be a {kind.__name__}, not {type(value).__name__}")
+    return value
 
 
 def check_name(field: str, value: object, error: Refusal = InvalidJob) -> str:

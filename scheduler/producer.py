@@ -13,7 +13,7 @@ from scheduler.config import ProducerConfig
 from scheduler.errors import BackendUnavailable, ConfigError, DuplicateJob, InvalidJob, JobNotFound, NotSupported
 from scheduler.jobs import Job, NewJob, Priority
 from scheduler.leases import Enqueued
-from scheduler.limits import MAX_BATCH
+from scheduler.limits import MAX_BATCH, check_kind
 from scheduler.logs import GuardedLogger
 from scheduler.metrics import Metrics, NopMetrics, guarded
 from scheduler.retry import RetryPolicy
@@ -51,8 +51,7 @@ class Producer:
             "metrics": (metrics, Metrics),
         }
         for field, (value, kind) in given.items():
-            if not isinstance(value, kind):
-                raise ConfigError(field, f"must be a {kind.__name__}, not {type(value).__name__}")
+            check_kind(field, value, kind)
         self._log = GuardedLogger(logging.getLogger(__name__) if logger is None else logger)
         self._metrics = guarded(metrics, self._log)
 

@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 from scheduler.backend import Backend
 from scheduler.config import WorkerConfig
 from scheduler.errors import ConfigError, InvalidHandler, SchedulerError
-from scheduler.limits import MAX_DELAY, check_number
+from scheduler.limits import MAX_DELAY, check_kind, check_number
 from scheduler.logs import GuardedLogger
 from scheduler.metrics import Metrics, NopMetrics, guarded
 from scheduler.retry import Delays
@@ -58,8 +58,7 @@ class Worker:
             "metrics": (self.metrics, Metrics),
         }
         for field, (value, kind) in given.items():
-            if not isinstance(value, kind):
-                raise ConfigError(field, f"must be a {kind.__name__}, not {type(value).__name__}")
+            check_kind(field, value, kind)
         self._plain_logger = logging.getLogger("scheduler.worker") if logger is None else logger
         self._logger = GuardedLogger(self._plain_logger)
         self._handlers = Handlers()

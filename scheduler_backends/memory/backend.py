@@ -13,7 +13,7 @@ from scheduler.clock import Clock
 from scheduler.errors import ConfigError
 from scheduler.jobs import NewJob
 from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, Promotion, Recovery, Renewal
-from scheduler.limits import check_count, check_duration, check_limit, check_name, check_queues, check_token
+from scheduler.limits import check_count, check_duration, check_kind, check_limit, check_name, check_queues, check_token
 from scheduler.queues import Retention
 from scheduler.states import JobState
 from scheduler.topology import MAX_PARTITIONS
@@ -50,12 +50,12 @@ class MemoryBackend(ReadMethods, TopologyMethods, Backend):
         retention: Retention | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self.retention = retention or Retention()
+        self.retention = Retention() if retention is None else check_kind("retention", retention, Retention)
         self._store = Store(
             version=check_count("active_version", active_version, at_least=1),
             partitions=check_count("partitions", partitions, at_least=1, at_most=MAX_PARTITIONS),
             retention=self.retention,
-            clock=clock,
+            clock=None if clock is None else check_kind("clock", clock, Clock),
         )
 
     @classmethod

@@ -12,7 +12,7 @@ from scheduler.clock import Clock
 from scheduler.errors import BackendUnavailable
 from scheduler.jobs import Job, NewJob
 from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, Promotion, Recovery, Renewal
-from scheduler.limits import check_queues
+from scheduler.limits import check_kind, check_queues
 from scheduler.queues import Page, QueueStats, Retention
 from scheduler.states import JobState
 from scheduler.urls import without_password
@@ -78,7 +78,7 @@ class PostgresBackend(Backend):
         )
         engine, options = opened(engine_or_url, options)
         self.retention = options.retention
-        self.clock = clock
+        self.clock = None if clock is None else check_kind("clock", clock, Clock)
         self._may_migrate = options.migrate
         self._shown = without_password(engine.url.render_as_string(hide_password=True))
         self._schema = Schema(options.schema, options.prefix)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import sqlalchemy as sa
 
 from scheduler.errors import ConfigError
-from scheduler.limits import check_count, check_number
+from scheduler.limits import check_count, check_kind, check_number
 from scheduler.queues import Retention
 from scheduler_backends.postgres.urls import database_url, parsed
 from scheduler_backends.sql.versions import check_identifier
@@ -30,13 +30,11 @@ class Options:
 
     def __post_init__(self) -> None:
         """Check every field."""
-        if not isinstance(self.retention, Retention):
-            raise ConfigError("retention", f"must be a Retention, not {type(self.retention).__name__}")
+        check_kind("retention", self.retention, Retention)
         for name in ("migrate", "pgbouncer"):
-            if not isinstance(getattr(self, name), bool):
-                raise ConfigError(name, f"must be true or false, not {type(getattr(self, name)).__name__}")
+            check_kind(name, getattr(self, name), bool)
         check_identifier("schema", self.schema)
-        if self.prefix:
+        if self.prefix != "":
             check_identifier("prefix", self.prefix)
         check_number("timeout", self.timeout, at_least=0.01, at_most=3_600.0)
         check_number("pool_timeout", self.pool_timeout, at_most=3_600.0)

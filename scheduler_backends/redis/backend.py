@@ -12,7 +12,7 @@ from scheduler.clock import Clock
 from scheduler.errors import ConfigError
 from scheduler.jobs import Job, NewJob
 from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, Promotion, Recovery, Renewal
-from scheduler.limits import check_duration, check_limit, check_name, check_token
+from scheduler.limits import check_duration, check_kind, check_limit, check_name, check_token
 from scheduler.queues import Page, QueueStats, Retention
 from scheduler.states import JobState
 from scheduler.topology import QueueTopology
@@ -67,8 +67,8 @@ class RedisBackend(Backend):
         retention: Retention | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self.config = config or RedisConfig()
-        self.retention = retention or Retention()
+        self.config = RedisConfig() if config is None else check_kind("config", config, RedisConfig)
+        self.retention = Retention() if retention is None else check_kind("retention", retention, Retention)
         self._shown = type(client_or_url).__name__
         options: dict[str, Option] = {}
         if isinstance(client_or_url, str):
@@ -83,7 +83,7 @@ class RedisBackend(Backend):
             router = router_for_client(client_or_url, self.config.timeout)
         keys = Keys(self.config.prefix)
         self._keys = keys
-        self._calls = Calls(router, clock)
+        self._calls = Calls(router, None if clock is None else check_kind("clock", clock, Clock))
         changes = Changes(self._calls, keys)
         self._layouts = Layouts(self._calls, keys, self.config, changes)
         self._serving = Serving(self._calls, self._layouts, changes, self.config.topology_interval)

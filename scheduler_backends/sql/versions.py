@@ -10,9 +10,9 @@ from scheduler.errors import ConfigError, SchemaMismatch
 _IDENTIFIER = re.compile("[a-z_][a-z0-9_]{0,39}")
 
 
-def check_identifier(field: str, name: str) -> str:
+def check_identifier(field: str, name: object) -> str:
     """A schema name or table prefix: lower-case letters, digits and underscores, at most 40, so it needs no quoting."""
-    if not _IDENTIFIER.fullmatch(name):
+    if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
         raise ConfigError(field, "must be 1 to 40 lower-case letters, digits and underscores, no digit first")
     return name
 

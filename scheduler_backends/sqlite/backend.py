@@ -13,7 +13,7 @@ from scheduler.clock import Clock, SystemClock
 from scheduler.errors import ConfigError
 from scheduler.jobs import Job, NewJob
 from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, Promotion, Recovery, Renewal
-from scheduler.limits import check_number, check_queues
+from scheduler.limits import check_kind, check_number, check_queues
 from scheduler.queues import Page, QueueStats, Retention
 from scheduler.states import JobState
 from scheduler.urls import RETENTION_OPTIONS, Parser, boolean, retention_from, split_options
@@ -68,9 +68,9 @@ class SqliteBackend(Backend):
             raise ConfigError("synchronous", "must be 'full' or 'normal'")
         self._path = _path_of(path_or_url)
         self._prefix = check_identifier("prefix", prefix)
-        self._may_migrate = migrate
-        self.retention = retention or Retention()
-        self.clock = clock
+        self._may_migrate = check_kind("migrate", migrate, bool)
+        self.retention = Retention() if retention is None else check_kind("retention", retention, Retention)
+        self.clock = None if clock is None else check_kind("clock", clock, Clock)
         self._system = SystemClock()
         self._file = File(
             self._path,
