@@ -11,7 +11,7 @@ from typing import Literal
 from scheduler.errors import ConfigError
 from scheduler.jobs import DEFAULT_MAX_RETRIES, DEFAULT_QUEUE, DEFAULT_TIMEOUT
 from scheduler.limits import MAX_BATCH, MAX_DELAY, check_count, check_name, check_number, check_queues
-from scheduler.retry import Delays, RetryPolicy
+from scheduler.retry import Delays, RetryPolicy, check_policy
 
 _SHORTEST = 0.001  # seconds: an interval of zero would spin
 _DAY = 86_400.0
@@ -36,8 +36,8 @@ class ProducerConfig:
         check_name("default_queue", self.default_queue, ConfigError)
         check_count("default_max_retries", self.default_max_retries)
         check_number("default_timeout", self.default_timeout, at_least=_SHORTEST)
-        if self.retry_policy is not None and not isinstance(self.retry_policy, RetryPolicy):
-            raise ConfigError("retry_policy", "must be a RetryPolicy: a job can carry only plain data")
+        if self.retry_policy is not None:
+            check_policy(self.retry_policy, ConfigError)
         check_count("max_payload", self.max_payload, at_most=512 * 1024 * 1024)
 
 

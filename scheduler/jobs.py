@@ -9,13 +9,14 @@ from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from typing import cast
 
-from scheduler.errors import InvalidJob
+from scheduler.errors import ConfigError, InvalidJob
 from scheduler.identity import id_for_key, new_id
 from scheduler.limits import (
     MAX_DELAY,
     MAX_ERROR_KIND,
     MAX_ERROR_MESSAGE,
     MAX_ERROR_TRACEBACK,
+    check_bytes,
     check_count,
     check_metadata,
     check_moment,
@@ -23,7 +24,7 @@ from scheduler.limits import (
     check_number,
     clean_text,
 )
-from scheduler.retry import RetryPolicy
+from scheduler.retry import RetryPolicy, check_policy
 from scheduler.states import JobState
 
 DEFAULT_QUEUE = "default"
@@ -73,8 +74,7 @@ class NewJob:
         keep = object.__setattr__
         keep(self, "type", check_name("type", self.type))
         keep(self, "queue", check_name("queue", self.queue))
-        if not isinstance(self.payload, bytes):
-            raise InvalidJob("payload", f"must be bytes, not {type(self.payload).__name__}")
+        keep(self, "payload", check_bytes("payload", self.payload, InvalidJob))
         if self.run_at is not None:
             if self.delay is not None:
                 raise InvalidJob("delay", "must not be given together with run_at")
@@ -84,8 +84,8 @@ class NewJob:
         keep(self, "priority", Priority(check_count("priority", self.priority, InvalidJob, at_most=max(Priority))))
         keep(self, "max_retries", check_count("max_retries", self.max_retries, InvalidJob))
         keep(self, "timeout", check_number("timeout", self.timeout, InvalidJob, at_least=0.001, at_most=MAX_DELAY))
-        if self.retry_policy is not None and not isinstance(self.retry_policy, RetryPolicy):
-            raise InvalidJob("retry_policy", "must be a RetryPolicy: a job can carry only plain data")
+        if self.retry_policy is not None:
+            check_policy(self.retry_policy, InvalidJob)
         if self.idempotency_key is not None:
             keep(self, "idempotency_key", check_name("idempotency_key", self.idempotency_key))
         keep(self, "id", self._checked_id())
@@ -123,6 +123,9 @@ class ErrorDetail:
 
     def __post_init__(self) -> None:
         keep = object.__setattr__
+        for name, text in (("kind", self.kind), ("message", self.message), ("traceback", self.traceback)):
+            if not isinstance(text, str):
+                raise ConfigError(name, f"must be text, not {type(text).__name__}")
         keep(self, "kind", clean_text(self.kind, MAX_ERROR_KIND) or "Error")
         keep(self, "message", clean_text(self.message, MAX_ERROR_MESSAGE))
         # The end of a traceback names the line that raised.

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from scheduler.errors import ConfigError
 from scheduler.jobs import ErrorDetail, Job
-from scheduler.limits import MAX_DELAY, check_number
+from scheduler.limits import MAX_DELAY, check_bytes, check_number
 from scheduler.states import JobState
 
 
@@ -43,6 +44,10 @@ class Completion:
     lease: Lease
     result: bytes | None = None
 
+    def __post_init__(self) -> None:
+        if self.result is not None:
+            object.__setattr__(self, "result", check_bytes("result", self.result))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
@@ -59,7 +64,9 @@ class Failure:
     counted: bool = True
 
     def __post_init__(self) -> None:
-        check_number("delay", self.delay, at_most=MAX_DELAY)
+        object.__setattr__(self, "delay", check_number("delay", self.delay, at_most=MAX_DELAY))
+        if self.error is not None and type(self.error) is not ErrorDetail:
+            raise ConfigError("error", f"must be an ErrorDetail, not {type(self.error).__name__}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,8 @@ _FORBIDDEN_IN_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 
 def _plain(text: str) -> str:
-    # A member of an enum over str formats as "Queue.MAIL" but is stored as "mail": only the text itself is kept.
+    # A member of an enum over str formats as "Queue.MAIL" but is stored as "mail": only the text itself is kept. The
+    # same for numbers and bytes below: a subclass may answer anything when it is asked, so it is never asked.
     return str.__str__(text)
 
 
@@ -48,11 +49,19 @@ def check_name(field: str, value: object, error: Refusal = InvalidJob) -> str:
     """A name: 1 to 200 characters, no control characters, no surrogates. Answers plain text for a text-valued enum."""
     if not isinstance(value, str):
         raise error(field, f"must be text, not {type(value).__name__}")
-    if not 1 <= len(value) <= MAX_NAME:
-        raise error(field, f"must have 1 to {MAX_NAME} characters, not {len(value)}")
-    if _FORBIDDEN_IN_NAMES.search(value):
+    text = _plain(value)
+    if not 1 <= len(text) <= MAX_NAME:
+        raise error(field, f"must have 1 to {MAX_NAME} characters, not {len(text)}")
+    if _FORBIDDEN_IN_NAMES.search(text):
         raise error(field, "must not hold control characters or surrogates")
-    return _plain(value)
+    return text
+
+
+def check_bytes(field: str, value: object, error: Refusal = ConfigError) -> bytes:
+    """Bytes; a bytearray or memoryview is refused, since it may change later."""
+    if not isinstance(value, bytes):
+        raise error(field, f"must be bytes, not {type(value).__name__}")
+    return value if type(value) is bytes else bytes.__getitem__(value, slice(None))
 
 
 def check_number(
@@ -67,11 +76,12 @@ def check_number(
     """A finite int or float within the bounds, as float; a bool is no number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise error(field, f"must be a number, not {type(value).__name__}")
+    number = int.__int__(value) if isinstance(value, int) else float.__float__(value)
     # Compared before it is converted: an int beyond the float range would raise OverflowError. NaN is never between.
-    if not at_least <= value <= at_most or value <= above:
+    if not at_least <= number <= at_most or number <= above:
         bound = f"above {above:g}" if above >= at_least else f"at least {at_least:g}"
         raise error(field, f"must be {bound} and at most {at_most:g}")
-    return float(value)
+    return float(number)
 
 
 def check_count(
@@ -80,9 +90,10 @@ def check_count(
     """A whole number within the bounds; a bool or a float is none."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise error(field, f"must be a whole number, not {type(value).__name__}")
-    if not at_least <= value <= at_most:
+    number = int.__int__(value)
+    if not at_least <= number <= at_most:
         raise error(field, f"must be between {at_least} and {at_most}")
-    return int(value)
+    return number
 
 
 def check_moment(field: str, value: object, error: Refusal = InvalidJob) -> datetime:
@@ -90,9 +101,19 @@ def check_moment(field: str, value: object, error: Refusal = InvalidJob) -> date
     if not isinstance(value, datetime):
         raise error(field, f"must be a datetime, not {type(value).__name__}")
     try:
-        if value.tzinfo is None or value.utcoffset() is None:
-            raise error(field, "must be aware of its time zone, such as datetime.now(timezone.utc)")
-        return value.astimezone(UTC)
+        offset = datetime.utcoffset(value)
+    except Exception as failure:
+        raise error(field, f"its time zone does not work: {type(failure).__name__}") from failure
+    if offset is None:
+        raise error(field, "must be aware of its time zone, such as datetime.now(timezone.utc)")
+    try:
+        # Built from the fields, since a subclass may count in another way, or need more than a datetime does.
+        return (
+            datetime(  # noqa: DTZ001 - the zone's offset is taken off
+                value.year, value.month, value.day, value.hour, value.minute, value.second, value.microsecond
+            )
+            - offset
+        ).replace(tzinfo=UTC)
     except OverflowError:
         raise error(field, "must lie within the years 1 to 9999 in UTC") from None
 
@@ -103,14 +124,19 @@ def check_metadata(value: object, error: Refusal = InvalidJob) -> dict[str, str]
         raise error("metadata", f"must be a mapping, not {type(value).__name__}")
     size = 0
     copy = {}
-    for key, text in value.items():
-        for part in (key, text):
+    try:
+        pairs = [(key, text) for key, text in value.items()]
+    except Exception as failure:
+        raise error("metadata", f"cannot be read: {type(failure).__name__}") from failure
+    for pair in pairs:
+        for part in pair:
             if not isinstance(part, str):
                 raise error("metadata", f"must map text to text; {type(part).__name__} found")
             if _FORBIDDEN_IN_TEXT.search(part):
                 raise error("metadata", "must not hold NUL or surrogates")
-            size += len(part.encode())
-        copy[_plain(key)] = _plain(text)
+        key, text = map(_plain, pair)
+        size += len(key.encode()) + len(text.encode())
+        copy[key] = text
     if size > MAX_METADATA:
         raise error("metadata", f"must not exceed {MAX_METADATA} bytes, has {size}")
     return copy
@@ -145,6 +171,7 @@ def check_token(token: object) -> str:
 
 def clean_text(value: str, limit: int, *, keep: str = "head") -> str:
     """*value* without NUL and surrogates (a replacement stands for each), cut to *limit* characters."""
+    value = _plain(value)
     if len(value) > limit:
         value = value[:limit] if keep == "head" else value[-limit:]
     return _FORBIDDEN_IN_TEXT.sub("\ufffd", value)

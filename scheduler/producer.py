@@ -16,7 +16,7 @@ from scheduler.leases import Enqueued
 from scheduler.limits import MAX_BATCH, check_kind
 from scheduler.logs import GuardedLogger
 from scheduler.metrics import Metrics, NopMetrics, guarded
-from scheduler.retry import RetryPolicy
+from scheduler.retry import RetryPolicy, check_policy
 from scheduler.serializers import JsonSerializer, Serializer
 from scheduler.states import JobState
 
@@ -81,8 +81,8 @@ class Producer:
         Raises `InvalidJob`, which names the field.
         """
         policy = self._config.retry_policy if retry_policy is None else retry_policy
-        if max_retries is None and isinstance(policy, RetryPolicy):  # NewJob refuses any other
-            max_retries = policy.max_retries
+        if max_retries is None and policy is not None:
+            max_retries = check_policy(policy, InvalidJob).max_retries
         job = NewJob(
             type=type,
             payload=self._encoded(payload),

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Final, Literal, Protocol
 
 from scheduler.errors import ConfigError
-from scheduler.limits import MAX_COUNT, check_count, check_number
+from scheduler.limits import MAX_COUNT, Refusal, check_count, check_name, check_number
 
 Curve = Literal["exponential", "polynomial"]
 SHORTEST_DELAY: Final = 0.001  # seconds: a delay is always positive
@@ -42,16 +42,17 @@ class RetryPolicy:
     max_retries: int | None = None
 
     def __post_init__(self) -> None:
+        keep = object.__setattr__
+        keep(self, "curve", check_name("curve", self.curve, ConfigError))
         if self.curve not in ("exponential", "polynomial"):
             raise ConfigError("curve", "must be 'exponential' or 'polynomial'")
         # Kept as floats: powers of whole numbers would grow without end instead of overflowing.
-        keep = object.__setattr__
         keep(self, "initial", check_number("initial", self.initial, above=0.0, at_most=LONGEST_DELAY))
         keep(self, "factor", check_number("factor", self.factor, at_least=1.0, at_most=100.0))
         keep(self, "cap", check_number("cap", self.cap, at_least=SHORTEST_DELAY, at_most=LONGEST_DELAY))
         keep(self, "jitter", check_number("jitter", self.jitter, at_most=1.0))
         if self.max_retries is not None:
-            check_count("max_retries", self.max_retries, at_most=MAX_COUNT)
+            keep(self, "max_retries", check_count("max_retries", self.max_retries, at_most=MAX_COUNT))
 
     @classmethod
     def durable(cls) -> RetryPolicy:
@@ -86,6 +87,21 @@ class RetryPolicy:
         """The policy that `to_data` wrote. Unknown keys, of a later version, are ignored."""
         known = {field.name for field in fields(cls)}
         return cls(**{key: value for key, value in data.items() if key in known})  # type: ignore[arg-type]  # checked
+
+
+def check_policy(policy: object, error: Refusal) -> RetryPolicy:
+    """*policy*, which jobs are to carry: a `RetryPolicy` itself, with values that its constructor lets pass."""
+    if type(policy) is not RetryPolicy:  # a subclass would come back from a store as a RetryPolicy, or not at all
+        raise error(
+            "retry_policy",
+            f"must be a plain RetryPolicy, not {type(policy).__name__}: a job carries its data alone; give any other "
+            "object with delay() to the handler or to WorkerConfig",
+        )
+    try:
+        policy.__post_init__()
+    except (ConfigError, AttributeError) as failure:  # set past the checks, or not at all
+        raise error("retry_policy", f"is not as RetryPolicy() makes it: {failure}") from None
+    return policy
 
 
 def sane_delay(delays: Delays, attempt: int, fallback: RetryPolicy) -> float:

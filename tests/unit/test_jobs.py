@@ -8,14 +8,15 @@ import math
 import pickle
 import re
 import uuid
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from enum import Enum
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.errors import InvalidJob
+from scheduler.config import ProducerConfig
+from scheduler.errors import ConfigError, InvalidJob
 from scheduler.identity import id_for_key
 from scheduler.jobs import LEASE_EXPIRED, ErrorDetail, ErrorRecord, Job, NewJob, Priority
 from scheduler.limits import MAX_DELAY
@@ -119,6 +120,142 @@ def test_nonsense_is_refused_and_named(field: str, value: object) -> None:
 def test_nothing_is_too_strange_for_a_payload_of_bytes() -> None:
     every = bytes(range(256))
     assert NewJob(type="send", payload=every).payload == every
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Linear(RetryPolicy):
+    """As an application might write its own."""
+
+    curve: str = "linear"  # type: ignore[assignment]  # of its own
+
+    def __post_init__(self) -> None:
+        pass
+
+    def delay(self, attempt: int) -> float:
+        return self.initial * attempt
+
+
+def _forced(**values: object) -> RetryPolicy:
+    policy = RetryPolicy()
+    for name, value in values.items():
+        object.__setattr__(policy, name, value)
+    return policy
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Linear(initial=2.0),
+        _forced(cap=math.inf),
+        _forced(cap=math.nan),
+        _forced(curve="linear"),
+        _forced(curve=["exponential"]),
+        _forced(max_retries=object()),
+        object.__new__(RetryPolicy),
+        RetryPolicy,
+    ],
+    ids=["subclass", "infinite", "nan", "curve", "list", "object", "empty", "class"],
+)
+def test_a_retry_policy_that_no_store_can_carry_is_refused(policy: RetryPolicy) -> None:
+    """A store would keep its data alone, and reading that back would fail."""
+    with pytest.raises(InvalidJob) as caught:
+        NewJob(type="send", retry_policy=policy)
+    assert caught.value.field == "retry_policy"
+    with pytest.raises(ConfigError) as refused:
+        ProducerConfig(retry_policy=policy)
+    assert refused.value.field == "retry_policy"
+
+
+class _Text(str):
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        return 1
+
+    def __str__(self) -> str:
+        return "other"
+
+    def encode(self, *_: object) -> bytes:  # type: ignore[override]  # the point
+        raise ValueError
+
+
+class _Bytes(bytes):
+    def __bytes__(self) -> bytes:
+        return b"other"
+
+
+class _Int(int):
+    def __int__(self) -> int:
+        return -1
+
+    def __le__(self, other: object) -> bool:
+        return True
+
+    def __ge__(self, other: object) -> bool:
+        return True
+
+
+class _Float(float):
+    def __float__(self) -> float:
+        return math.inf
+
+
+class _Moment(datetime):
+    def astimezone(self, _zone: object = None) -> datetime:  # type: ignore[override]  # the point
+        raise AttributeError
+
+
+def test_subclasses_of_plain_types_are_kept_as_the_plain_value() -> None:
+    """Whatever their own methods answer: a store keeps the value, and so do checks."""
+    job = NewJob(
+        type=_Text("send"),
+        payload=_Bytes(b"data"),
+        run_at=_Moment(2030, 1, 1, 9, tzinfo=timezone(timedelta(hours=9))),
+        max_retries=_Int(5),
+        timeout=_Float(2.5),
+        id=_Text("an id"),
+        metadata={_Text("key"): _Text("value")},
+    )
+    values = (job.type, job.payload, job.run_at, job.max_retries, job.timeout, job.id, *job.metadata.items())
+    assert values == ("send", b"data", NOW, 5, 2.5, "an id", ("key", "value"))
+    assert [type(value) for value in values[:6]] == [str, bytes, datetime, int, float, str]
+    assert {type(text) for text in (*job.metadata, *job.metadata.values())} == {str}
+    for field, value in (("type", _Text("x" * 201)), ("max_retries", _Int(-5)), ("timeout", _Float(-5.0))):
+        with pytest.raises(InvalidJob, match=f"^{field}: "):
+            NewJob(**{"type": "send", field: value})  # type: ignore[arg-type]  # what the test is about
+
+
+class _Hostile(dict[str, str]):
+    def items(self) -> object:  # type: ignore[override]  # the point
+        raise KeyError("no")
+
+
+class _Zone(tzinfo):
+    def utcoffset(self, _moment: datetime | None) -> timedelta | None:
+        raise KeyError("no")
+
+
+class _Flat(dict[str, str]):
+    def items(self) -> object:  # type: ignore[override]  # the point
+        return [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("metadata", _Hostile()), ("metadata", _Flat()), ("run_at", datetime(2030, 1, 1, tzinfo=_Zone()))],
+    ids=["items raise", "items are no pairs", "zone raises"],
+)
+def test_what_raises_when_it_is_read_is_refused_and_named(field: str, value: object) -> None:
+    with pytest.raises(InvalidJob) as caught:
+        NewJob(**{"type": "send", field: value})  # type: ignore[arg-type]  # what the test is about
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("field", ["kind", "message", "traceback"])
+def test_an_error_is_made_of_texts(field: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        ErrorDetail(**{"kind": "E", field: None})  # type: ignore[arg-type]  # what the test is about
+    assert caught.value.field == field
 
 
 def test_a_time_and_a_delay_exclude_each_other() -> None:

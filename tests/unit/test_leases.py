@@ -61,6 +61,19 @@ def test_a_failure_refuses_a_delay_that_is_none(delay: object) -> None:
         Failure(lease=LEASE, delay=delay)  # type: ignore[arg-type]  # what the test is about
 
 
+@pytest.mark.parametrize("error", ["E", ValueError("x"), 5], ids=repr)
+def test_a_failure_refuses_an_error_that_is_none(error: object) -> None:
+    with pytest.raises(ConfigError, match=r"^error: "):
+        Failure(lease=LEASE, error=error)  # type: ignore[arg-type]  # what the test is about
+
+
+@pytest.mark.parametrize("result", ["text", 5, bytearray(b"x"), {}], ids=repr)
+def test_a_completion_refuses_a_result_that_is_no_bytes(result: object) -> None:
+    """Postgres would store five zero bytes for 5."""
+    with pytest.raises(ConfigError, match=r"^result: "):
+        Completion(lease=LEASE, result=result)  # type: ignore[arg-type]  # what the test is about
+
+
 def test_defaults_say_the_least() -> None:
     assert (Failure(lease=LEASE).delay, Failure(lease=LEASE).error, Failure(lease=LEASE).counted) == (0.0, None, True)
     assert Completion(lease=LEASE).result is None

@@ -142,6 +142,20 @@ def test_a_result_that_cannot_be_kept_is_dropped_with_a_warning_and_the_job_succ
     assert "result of job 1 (work) is dropped" in caplog.text
 
 
+@pytest.mark.parametrize("encoded", ["text", None, 5, bytearray(b"x")], ids=repr)
+def test_a_serializer_that_makes_no_bytes_costs_the_result_alone(
+    encoded: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Makes(JsonSerializer):
+        def dumps(self, value: object) -> bytes:
+            return encoded  # type: ignore[return-value]  # what the test is about
+
+    outcome = run(lambda job, ctx: "result", serializer=Makes())
+    assert isinstance(outcome.order, Completion)
+    assert (outcome.verdict, outcome.order.result) == (Verdict.COMPLETE, None)
+    assert "result of job 1 is dropped" in caplog.text
+
+
 def test_the_largest_result_is_kept() -> None:
     outcome = run(lambda job, ctx: b"x" * MAX_RESULT)
     assert isinstance(outcome.order, Completion)
