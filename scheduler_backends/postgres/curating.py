@@ -11,7 +11,7 @@ from scheduler.states import TERMINAL, JobState
 from scheduler_backends.postgres.store import Store
 from scheduler_backends.sql.arguments import SLICE, check_ids, check_queue, is_possible_id, slices
 from scheduler_backends.sql.rows import later
-from scheduler_backends.sql.states import CODES, derived
+from scheduler_backends.sql.states import CODES, standing
 
 
 class Curating:
@@ -84,7 +84,7 @@ class Curating:
             possible = sorted({id for id in part if is_possible_id(id)})
             rows = self._store.run(statement, queue=queue, ids=possible)
             found: dict[str, tuple[JobState | None, bool]] = {
-                id: (derived(code, is_due=is_due), moved) for id, code, is_due, moved in rows
+                id: (standing(code, is_due=is_due), moved) for id, code, is_due, moved in rows
             }
             for id in part:
                 state, moved = found.get(id, (None, False))

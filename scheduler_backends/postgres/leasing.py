@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from itertools import count
 from typing import Final
 
 from scheduler.errors import ConfigError
-from scheduler.jobs import LEASE_EXPIRED
+from scheduler.jobs import LEASE_EXPIRED, Job
 from scheduler.leases import Lease, Promotion, Recovery, Renewal
 from scheduler.limits import check_duration, check_limit, check_name, check_queues, check_token
 from scheduler.states import JobState
 from scheduler_backends.postgres.settling import settle
 from scheduler_backends.postgres.store import Store
 from scheduler_backends.sql.arguments import SLICE
-from scheduler_backends.sql.rows import Row, error_document, later, lease_of
+from scheduler_backends.sql.decoding import leases_of
+from scheduler_backends.sql.rows import Row, error_document, later
+from scheduler_backends.sql.unreadable import STRAYED, Finds
 
 _EXPIRED: Final = error_document(LEASE_EXPIRED)
+
+_log = logging.getLogger("scheduler.postgres")
 
 
 class Leasing:
@@ -26,6 +31,7 @@ class Leasing:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._statements = store.statements.leasing
+        self._finds = Finds(_log)
         self._turn = count()  # which queue comes first; next() on it is atomic
 
     def promote_due(self, queues: Sequence[str], limit: int) -> Promotion:
@@ -47,15 +53,23 @@ class Leasing:
         first = next(self._turn) % len(names)
         turns = list(names[first:] + names[:first])
 
+        while True:
+            rows = self._take(turns, token=token, worker_id=worker_id, duration=lasts, limit=limit)
+            leases, unreadable = leases_of(rows, token)
+            if not unreadable:
+                return leases
+            buried = self._bury(unreadable, token)
+            if leases or not buried:  # an empty answer would mean that nothing else is leasable
+                return leases
+
+    def _take(self, turns: list[str], *, limit: int, **parameters: object) -> list[tuple[int, Row]]:
         def lease(share: int) -> list[tuple[int, Row]]:
             rows = self._store.run(
                 self._statements.lease(1 << (share - 1).bit_length()),
                 queues=turns,
-                token=token,
-                worker_id=worker_id,
-                duration=lasts,
                 limit=limit,
                 share=share,
+                **parameters,
             )
             return [(now, Row._make(row)) for now, *row in rows]
 
@@ -68,7 +82,17 @@ class Leasing:
         # RETURNING has no order.
         place = {queue: number for number, queue in enumerate(turns)}
         rows.sort(key=lambda found: (place[found[1].queue], found[1].priority, found[1].due_at, found[1].id))
-        return [lease_of(row, now, token) for now, row in rows]
+        return rows
+
+    def _bury(self, unreadable: Sequence[Job], token: str) -> int:
+        buried = self._store.run(
+            self._store.statements.burying.unreadable,
+            queues=[job.queue for job in unreadable],
+            ids=[job.id for job in unreadable],
+            token=token,
+        )
+        self._finds.tell_of(unreadable)
+        return len(buried)
 
     def renew(self, leases: Sequence[Lease], duration: float) -> Renewal:
         """See `Backend.renew`."""
@@ -91,9 +115,15 @@ class Leasing:
             if revived + buried < size:  # else there are more, most likely
                 next_expiry = self._next_expiry(names)
                 break
+        self._bury_stray(names, size=min(limit, SLICE))
         return Recovery(ready=ready, dead=dead, next_expiry=next_expiry)
 
     def _next_expiry(self, names: list[str]) -> float | None:
         """Seconds until the next lease expires, 0.0 = one has, None = there is none."""
         ((micros,),) = self._store.run(self._statements.next_expiry, queues=names)
         return None if micros is None else max(0.0, float(micros) / 1_000_000)
+
+    def _bury_stray(self, names: list[str], size: int) -> None:
+        buried = self._store.run(self._store.statements.burying.stray, queues=names, limit=size, error=STRAYED)
+        for queue, id in buried[:1]:
+            self._finds.tell(len(buried), f"{id!r} in {queue!r}: its state, priority or due time is none")

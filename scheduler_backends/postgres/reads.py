@@ -12,7 +12,8 @@ from scheduler_backends.postgres.store import Store
 from scheduler_backends.sql.arguments import check_ids, check_queue, is_possible_id, slices
 from scheduler_backends.sql.counting import queue_stats
 from scheduler_backends.sql.cursors import first_position, goes_by_priority, next_priority, read_cursor, write_cursor
-from scheduler_backends.sql.rows import Row, job_of
+from scheduler_backends.sql.decoding import job_of
+from scheduler_backends.sql.rows import Row
 
 
 class Reads:

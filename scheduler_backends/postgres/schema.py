@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from scheduler_backends.sql.checks import STRAY, check_clauses
 from scheduler_backends.sql.states import FINISHED, LEASED, RETRY_WAIT, WAITING
 
 # {s} = the schema and a dot, or nothing; {p} = the prefix of the tables' names.
@@ -12,9 +13,13 @@ from scheduler_backends.sql.states import FINISHED, LEASED, RETRY_WAIT, WAITING
 # of 85, a lease-and-delete cycle took 869 bytes of log instead of 618, and 35 to 77 % of the renewals were heap-only
 # updates instead of 97 to 100 %. That no index holds lease_until makes those possible at all.
 # Dead rows are many: vacuum comes by their number, not by a share of the table.
+_DOCUMENTS: Final = {
+    name: f"jsonb_typeof({name}) = '{kind}'"
+    for name, kind in (("retry_policy", "object"), ("metadata", "object"), ("errors", "array"))
+}
 _FIRST: Final = (
-    """
-CREATE TABLE {s}{p}job (
+    f"""
+CREATE TABLE {{s}}{{p}}job (
     queue text COLLATE "C" NOT NULL,
     id text COLLATE "C" NOT NULL,
     type text NOT NULL,
@@ -38,7 +43,8 @@ CREATE TABLE {s}{p}job (
     errors jsonb,
     payload bytea NOT NULL,
     result bytea,
-    PRIMARY KEY (queue, id)
+    PRIMARY KEY (queue, id),
+{check_clauses("{p}", _DOCUMENTS)}
 ) WITH (
     fillfactor = 50,
     autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 1,
@@ -48,6 +54,7 @@ CREATE TABLE {s}{p}job (
     f"CREATE INDEX {{p}}job_leased ON {{s}}{{p}}job (queue, lease_token) WHERE state = {LEASED}",
     f"CREATE INDEX {{p}}job_retry ON {{s}}{{p}}job (queue, due_at, id) WHERE state = {RETRY_WAIT}",
     f"CREATE INDEX {{p}}job_finished ON {{s}}{{p}}job (queue, state, finished_at, id) WHERE state IN {FINISHED}",
+    f"CREATE INDEX {{p}}job_stray ON {{s}}{{p}}job (queue) WHERE {STRAY}",
     """CREATE TABLE {s}{p}queue (name text COLLATE "C" NOT NULL PRIMARY KEY, paused boolean NOT NULL DEFAULT false)""",
     f"""
 CREATE VIEW {{s}}{{p}}job_status AS

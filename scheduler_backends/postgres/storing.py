@@ -19,7 +19,8 @@ from scheduler_backends.postgres.statements.storing import COLUMNS, COPIED
 from scheduler_backends.postgres.store import Store
 from scheduler_backends.sql.arguments import check_new_jobs, slices
 from scheduler_backends.sql.connections import Execute, executor
-from scheduler_backends.sql.rows import WAKE_HORIZON, Row, document, job_of, later, stored_job, to_micros
+from scheduler_backends.sql.decoding import job_of
+from scheduler_backends.sql.rows import WAKE_HORIZON, Row, document, later, stored_job, to_micros
 from scheduler_backends.sql.states import SCHEDULED
 
 _COPY_FROM: Final = 500  # jobs: below, one statement with arrays is as fast

@@ -1,5 +1,5 @@
 """
-How a job lies in a row, and how a row becomes a job.
+How a job lies in a row; `decoding` makes a job of it again.
 
 Moments are whole microseconds since 1970 in UTC: exact from the year 1 to 9999 whatever the zone of the session, and
 compared as plain integers. Documents (errors, metadata, retry policy) are JSON text.
@@ -13,12 +13,9 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from scheduler import backend
-from scheduler.jobs import ErrorDetail, ErrorRecord, Job, NewJob, Priority
-from scheduler.leases import Lease
-from scheduler.retry import RetryPolicy
+from scheduler.jobs import ErrorDetail, Job, NewJob
 from scheduler.states import JobState
 from scheduler.values import maker_of
-from scheduler_backends.sql.states import LEASED, RETRY_WAIT, SCHEDULED, derived
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
@@ -27,8 +24,8 @@ WAKE_HORIZON: Final = int(backend.WAKE_HORIZON * 1_000_000)
 
 # The fields in their order, and nothing checked: a statement may answer a thousand rows.
 _job = maker_of(Job)
-_lease = maker_of(Lease)
 
+EARLIEST: Final = (datetime.min.replace(tzinfo=UTC) - EPOCH) // MICROSECOND
 LATEST: Final = (datetime.max.replace(tzinfo=UTC) - EPOCH) // MICROSECOND
 
 
@@ -139,40 +136,3 @@ def stored_job(job: NewJob, run_at: int, due_at: int, created_at: int) -> Job:
         job.max_retries, job.timeout, from_micros(due_at) if waits else None, 0, 0, job.retry_policy,
         job.idempotency_key, job.metadata, None, (), None, None, None, 1, 0, (),
     )  # fmt: skip  # the fields of Job in their order
-
-
-def job_of(row: Row, now: int) -> Job:
-    """The job in *row*, as it stands at *now*."""
-    leased = row.state == LEASED
-    waits = row.due_at > now and row.state in (SCHEDULED, RETRY_WAIT)
-    return _job(
-        row.id, row.queue, row.type, row.payload, derived(row.state, is_due=not waits), _PRIORITIES[row.priority],
-        from_micros(row.run_at), from_micros(row.created_at), row.max_retries, row.timeout,
-        from_micros(row.due_at) if waits else None, row.attempts, row.crashes,
-        None if row.retry_policy is None else RetryPolicy.from_data(json.loads(row.retry_policy)),
-        row.idempotency_key, {} if row.metadata is None else json.loads(row.metadata),
-        None if row.finished_at is None else from_micros(row.finished_at),
-        () if row.errors is None else _errors_of(row.errors), row.lease_owner if leased else None,
-        from_micros(row.lease_until) if leased and row.lease_until is not None else None, row.result, 1, 0, (),
-    )  # fmt: skip  # the fields of Job in their order
-
-
-def lease_of(row: Row, now: int, token: str) -> Lease:
-    """The lease on the job in *row*, which was taken at *now*."""
-    return _lease(job_of(row, now), token, from_micros(row.lease_until or now))
-
-
-_PRIORITIES = tuple(Priority)
-
-
-def _errors_of(text: str) -> tuple[ErrorRecord, ...]:
-    return tuple(
-        ErrorRecord(
-            attempt=error["attempt"],
-            at=from_micros(error["at"]),
-            kind=error["kind"],
-            message=error["message"],
-            traceback=error["traceback"],
-        )
-        for error in json.loads(text)
-    )

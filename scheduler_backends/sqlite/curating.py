@@ -11,7 +11,7 @@ from scheduler.limits import check_limit, check_queues
 from scheduler.states import MOVES, TERMINAL, JobState
 from scheduler_backends.sql.arguments import check_ids, check_queue, is_possible_id, slices
 from scheduler_backends.sql.rows import later
-from scheduler_backends.sql.states import CODES, derived
+from scheduler_backends.sql.states import CODES, standing
 from scheduler_backends.sqlite.store import Store
 
 _Apply = Callable[[sqlite3.Connection, Mapping[str, int]], object]  # the mapping: rowid and now
@@ -98,12 +98,12 @@ class Curating:
                 for id in part:
                     found = None
                     if is_possible_id(id):
-                        found = connection.execute(self._store.statements.stands, (queue, id)).fetchone()
+                        found = connection.execute(self._store.statements.stands, (now, queue, id)).fetchone()
                     if found is None:
                         answers.append(MoveAnswer(id=id, moved=False, state=None))
                         continue
-                    rowid, code, due_at = found
-                    state = derived(code, is_due=due_at <= now)
+                    rowid, code, is_due = found
+                    state = standing(code, is_due=is_due)
                     moves = state in MOVES[move].sources
                     if moves:
                         apply(connection, {"rowid": rowid, "now": now})

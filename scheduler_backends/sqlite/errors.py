@@ -26,6 +26,10 @@ _STAYS = {
 }
 
 
+class UndecodableTextError(BackendError):
+    """A text in the file is no UTF-8, and the connection was not told to take it anyway."""
+
+
 def translated(error: sqlite3.Error, path: str) -> BackendError:
     """What *error* means to a caller. Everything that may pass is `BackendUnavailable`: repeat the call."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code
@@ -33,6 +37,8 @@ def translated(error: sqlite3.Error, path: str) -> BackendError:
         return BackendUnavailable(f"{path} {_MAY_PASS[code]} ({error})")
     if code in _STAYS:
         return BackendError(f"{path} {_STAYS[code]} ({error})")
+    if "Could not decode to UTF-8" in str(error):
+        return UndecodableTextError(f"{path}: {error}")
     if "no such table" in str(error) or "no such column" in str(error):
         return SchemaMismatch(f"{path}: {error}: run `python -m scheduler_backends.sql migrate URL`")
     return BackendError(f"{path}: {error}")

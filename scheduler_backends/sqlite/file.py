@@ -55,6 +55,7 @@ class File:
         self._is_prepared = is_prepared
         self._prepare = prepare
         self._closed = False
+        self._takes_any_text = False
         self._begin_anew()
 
         _files.add(self)
@@ -129,13 +130,24 @@ class File:
             cached_statements=256,
         )
         try:
+            if self._takes_any_text:
+                connection.text_factory = _any_text
             connection.execute(_PRAGMAS[self._synchronous])
+            # Ours are kept by what checks a job: here, a row of another program's would end every batch it is in.
+            connection.execute("PRAGMA ignore_check_constraints = ON")
             # In effect once for the file, whoever asks: a no-op afterwards.
             connection.execute("PRAGMA journal_mode = WAL")
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def take_any_text(self) -> None:
+        """From now on, text that is no UTF-8 is read with a surrogate for each byte at fault, instead of raising."""
+        self._takes_any_text = True
+        for connection in (self._reader, self._writer):
+            if connection is not None:
+                connection.text_factory = _any_text
 
     @property
     def is_open(self) -> bool:
@@ -199,6 +211,10 @@ class File:
             raise
         self._writer = connection
         return connection
+
+
+def _any_text(text: bytes) -> str:
+    return text.decode("utf-8", "surrogateescape")
 
 
 def _after_fork_in_child() -> None:

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 from collections.abc import Sequence
 from itertools import count
 from operator import attrgetter
 
 from scheduler.errors import ConfigError
-from scheduler.jobs import LEASE_EXPIRED
+from scheduler.jobs import LEASE_EXPIRED, Job
 from scheduler.leases import Lease, Promotion, Recovery, Renewal
 from scheduler.limits import check_duration, check_limit, check_name, check_queues, check_token
 from scheduler.states import JobState
-from scheduler_backends.sql.arguments import slices
-from scheduler_backends.sql.rows import Row, error_document, later, lease_of
+from scheduler_backends.sql.arguments import SLICE, slices
+from scheduler_backends.sql.decoding import leases_of
+from scheduler_backends.sql.rows import Row, error_document, later
 from scheduler_backends.sql.states import DEAD, SCHEDULED
+from scheduler_backends.sql.unreadable import STRAYED, Finds
 from scheduler_backends.sqlite.settling import settle
-from scheduler_backends.sqlite.store import Store
+from scheduler_backends.sqlite.store import Store, whatever_its_text
 
 _EXPIRED = error_document(LEASE_EXPIRED)
+
+_log = logging.getLogger("scheduler.sqlite")
 
 
 class Leasing:
@@ -27,6 +32,7 @@ class Leasing:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._finds = Finds(_log)
         self._turn = count()  # which queue comes first; next() on it is atomic
 
     def promote_due(self, queues: Sequence[str], limit: int) -> Promotion:
@@ -39,6 +45,7 @@ class Leasing:
             (due,) = connection.execute(self._store.statements.next_due, asked).fetchone()
         return Promotion(moved=0, next_due=None if due is None else (due - now) / 1_000_000)
 
+    @whatever_its_text
     def lease(
         self, queues: Sequence[str], *, token: str, worker_id: str, duration: float, limit: int
     ) -> Sequence[Lease]:
@@ -48,13 +55,23 @@ class Leasing:
         check_name("worker_id", worker_id, ConfigError)
         check_duration(duration)
         check_limit(limit)
-        statements, file = self._store.statements, self._store.file
-        with file.reading() as connection:
+        with self._store.file.reading() as connection:
             asked = {"queues": json.dumps(names), "now": self._store.now(), "token": token}
-            (anything,) = connection.execute(statements.probe, asked).fetchone()
-        if not anything:  # so an idle worker takes no write lock
-            return []
-        with file.writing() as connection:
+            (anything,) = connection.execute(self._store.statements.probe, asked).fetchone()
+        while anything:  # so an idle worker takes no write lock
+            leases, unreadable = leases_of(self._take(asked, names, worker_id, duration, limit), token)
+            if not unreadable:
+                return leases
+            buried = self._bury(unreadable, token)
+            if leases or not buried:  # an empty answer would mean that nothing else is leasable
+                return leases
+        return []
+
+    def _take(
+        self, asked: dict[str, object], names: tuple[str, ...], worker_id: str, duration: float, limit: int
+    ) -> list[tuple[int, Row]]:
+        statements = self._store.statements
+        with self._store.file.writing() as connection:
             asked["now"] = now = self._store.now()
             rows = [Row._make(row) for row in connection.execute(statements.held, asked)]
             cells: dict[str, list[int]] = {}
@@ -62,7 +79,7 @@ class Leasing:
                 cells.setdefault(queue, []).append(priority)
             first = next(self._turn) % len(names)
             turns = [queue for queue in names[first:] + names[:first] if queue in cells]
-            lessee = (token, worker_id, later(now, duration))
+            lessee = (asked["token"], worker_id, later(now, duration))
             # Each queue gets its share first; what some leave goes to the others in the same order.
             for share in (-(-(limit - len(rows)) // len(turns)), limit) if turns else ():
                 for queue in turns:
@@ -72,7 +89,17 @@ class Leasing:
                             taken = self._claim(connection, (*lessee, queue, priority, now, left))
                             rows += taken
                             left -= len(taken)
-        return [lease_of(row, now, token) for row in rows]
+        return [(now, row) for row in rows]
+
+    def _bury(self, unreadable: Sequence[Job], token: str) -> int:
+        with self._store.file.writing() as connection:
+            now = self._store.now()
+            buried = connection.executemany(
+                self._store.statements.bury_unreadable,
+                [(now, job.queue, job.id.encode("utf-8", "surrogateescape"), token) for job in unreadable],
+            ).rowcount
+        self._finds.tell_of(unreadable)
+        return buried
 
     def renew(self, leases: Sequence[Lease], duration: float) -> Renewal:
         """See `Backend.renew`."""
@@ -90,6 +117,11 @@ class Leasing:
         """See `Backend.recover_expired`."""
         names = check_queues(queues)
         check_limit(limit)
+        recovery = self._recover_all(names, limit)
+        self._bury_stray(names, min(limit, SLICE))
+        return recovery
+
+    def _recover_all(self, names: Sequence[str], limit: int) -> Recovery:
         with self._store.file.reading() as connection:
             next_expiry = self._next_expiry(connection, names)
         if next_expiry is None or next_expiry > 0.0:
@@ -103,6 +135,19 @@ class Leasing:
                 break
         with self._store.file.reading() as connection:
             return Recovery(ready=ready, dead=dead, next_expiry=self._next_expiry(connection, names))
+
+    def _bury_stray(self, names: Sequence[str], limit: int) -> None:
+        asked: dict[str, object] = {"queues": json.dumps(names)}
+        with self._store.file.reading() as connection:
+            (any_stray,) = connection.execute(self._store.statements.any_stray, asked).fetchone()
+        if not any_stray:
+            return
+        asked |= {"limit": limit, "error": STRAYED}
+        with self._store.file.writing() as connection:
+            asked["now"] = self._store.now()
+            buried = connection.execute(self._store.statements.bury_stray, asked).fetchall()
+        for queue, id in buried[:1]:
+            self._finds.tell(len(buried), f"{id!r} in {queue!r}: its state, priority or due time is none")
 
     def _claim(self, connection: sqlite3.Connection, parameters: tuple[object, ...]) -> list[Row]:
         rows = [Row._make(row) for row in connection.execute(self._store.statements.claim, parameters)]

@@ -12,8 +12,9 @@ from scheduler.states import JobState
 from scheduler_backends.sql.arguments import check_ids, check_queue, is_possible_id
 from scheduler_backends.sql.counting import CAP, queue_stats
 from scheduler_backends.sql.cursors import first_position, next_priority, read_cursor, write_cursor
-from scheduler_backends.sql.rows import Row, job_of
-from scheduler_backends.sqlite.store import Store
+from scheduler_backends.sql.decoding import job_of
+from scheduler_backends.sql.rows import Row
+from scheduler_backends.sqlite.store import Store, whatever_its_text
 
 
 class Reads:
@@ -22,6 +23,7 @@ class Reads:
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    @whatever_its_text
     def get(self, queue: str, ids: Sequence[str]) -> Mapping[str, Job]:
         """See `Backend.get`."""
         check_queue(queue)
@@ -35,6 +37,7 @@ class Reads:
                     jobs[id] = job_of(Row._make(found), now)
         return jobs
 
+    @whatever_its_text
     def list(self, queue: str, state: JobState, *, cursor: str | None = None, limit: int = 100) -> Page:
         """See `Backend.list`."""
         check_queue(queue)
@@ -61,12 +64,14 @@ class Reads:
                     return Page(jobs=tuple(jobs), cursor=None)
                 position = following
 
+    @whatever_its_text
     def stats(self, queues: Sequence[str] | None = None) -> Sequence[QueueStats]:
         """See `Backend.stats`. Queues that the store knows: every one that has jobs, was enqueued to, or paused."""
         names = None if queues is None else check_queues(queues)
         with self._store.file.reading() as connection:
             if names is None:
-                names = tuple(name for (name,) in connection.execute(self._store.statements.known_queues))
+                found = connection.execute(self._store.statements.known_queues)
+                names = tuple(name for (name,) in found if is_possible_id(name))  # no call could name another
             paused = {name for (name,) in connection.execute(self._store.statements.paused)}
             return [self._numbers(connection, name, paused=name in paused) for name in sorted(names)]
 

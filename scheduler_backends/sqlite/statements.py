@@ -12,9 +12,20 @@ from typing import Final
 
 from scheduler.limits import MAX_ERRORS
 from scheduler.states import JobState
+from scheduler_backends.sql.checks import MOST, STRAY
 from scheduler_backends.sql.cursors import goes_by_priority
-from scheduler_backends.sql.rows import COLUMNS, Insertion
-from scheduler_backends.sql.states import CANCELLED, CODES, FINISHED, LEASED, RETRY_WAIT, SCHEDULED, SUCCEEDED, WAITING
+from scheduler_backends.sql.rows import COLUMNS, EARLIEST, LATEST, Insertion
+from scheduler_backends.sql.states import (
+    CANCELLED,
+    CODES,
+    DEAD,
+    FINISHED,
+    LEASED,
+    RETRY_WAIT,
+    SCHEDULED,
+    SUCCEEDED,
+    WAITING,
+)
 
 _COLUMNS: Final = ", ".join(COLUMNS)
 _PRIORITIES: Final = "(VALUES (0), (1), (2), (3))"
@@ -23,11 +34,22 @@ _PRIORITIES: Final = "(VALUES (0), (1), (2), (3))"
 _FREE: Final = "lease_token = NULL, lease_owner = NULL, lease_until = NULL"
 _HELD: Final = "WHERE queue = ? AND id = ? AND lease_token = ?"
 
-# Appends the error document that is bound here, NULL = none, with the attempt's number and the moment.
-_ERRORS: Final = f"""errors = CASE WHEN :error IS NULL THEN errors ELSE json_insert(
-        CASE WHEN errors IS NULL THEN '[]'
-             WHEN json_array_length(errors) >= {MAX_ERRORS} THEN json_remove(errors, '$[0]') ELSE errors END,
-        '$[#]', json_set(:error, '$.attempt', attempts, '$.at', :now)) END"""
+# Appends the error document that is bound here, NULL = none, with the attempt's number and the moment. Errors that are
+# no JSON array stay as they are: whoever reads them says so.
+_ERROR: Final = f"json_set(:error, '$.attempt', min(max(attempts, 0), {MOST}), '$.at', :now)"
+_APPENDED: Final = f"""CASE WHEN :error IS NULL THEN errors WHEN errors IS NULL THEN json_array({_ERROR})
+    WHEN NOT json_valid(errors) THEN errors WHEN json_type(errors) <> 'array' THEN errors
+    ELSE json_insert(CASE WHEN json_array_length(errors) >= {MAX_ERRORS} THEN json_remove(errors, '$[0]')
+                          ELSE errors END, '$[#]', {_ERROR}) END"""
+
+_ERRORS: Final = f"errors = {_APPENDED}"
+
+# Given back, and counted: neither makes a number of what is none, nor goes beyond what the column holds.
+_RETURNED: Final = "attempts = attempts - (attempts > 0 AND :returned)"
+_ONE_MORE: Final = f"min({{0}}, {MOST - 1}) + 1"
+
+# A lease whose end is none has ended.
+_EXPIRY: Final = f"CASE WHEN lease_until BETWEEN {EARLIEST} AND {LATEST} THEN lease_until ELSE {EARLIEST} END"
 
 
 _WAITING_LATER: Final = f"queue = :queue AND priority IN (0, 1, 2, 3) AND state IN {WAITING} AND due_at > :now"
@@ -61,6 +83,9 @@ class Statements:
     cells: str
     held: str
     claim: str
+    bury_unreadable: str
+    any_stray: str
+    bury_stray: str
     renew: str
     finish: str
     complete: str
@@ -95,6 +120,7 @@ WHERE EXISTS (SELECT 1 FROM {job} AS j WHERE {ready})
   AND NOT EXISTS (SELECT 1 FROM {queue} WHERE name = q.value AND paused)"""
     held = f"""FROM json_each(:queues) AS q, {job} AS j
 WHERE j.state = {LEASED} AND j.queue = q.value AND j.lease_token = :token"""
+    stray = f"FROM json_each(:queues) AS q, {job} AS j WHERE j.queue = q.value AND {STRAY}"
     return Statements(
         insert=f"""INSERT INTO {job} ({", ".join(Insertion._fields)}, state)
 VALUES ({", ".join("?" for _ in Insertion._fields)}, {SCHEDULED}) ON CONFLICT DO NOTHING""",
@@ -103,29 +129,36 @@ VALUES ({", ".join("?" for _ in Insertion._fields)}, {SCHEDULED}) ON CONFLICT DO
         probe=f"SELECT EXISTS (SELECT 1 {cells}) OR EXISTS (SELECT 1 {held})",
         cells=f"SELECT q.value, p.column1 {cells}",
         held=f"SELECT {', '.join('j.' + column for column in COLUMNS)} {held}",
-        claim=f"""UPDATE {job} SET state = {LEASED}, attempts = attempts + 1, lease_token = ?, lease_owner = ?,
-    lease_until = ?
+        claim=f"""UPDATE {job} SET state = {LEASED}, attempts = {_ONE_MORE.format("attempts")},
+    lease_token = ?, lease_owner = ?, lease_until = ?
 WHERE rowid IN (SELECT rowid FROM {job} WHERE queue = ? AND priority = ? AND state IN {WAITING} AND due_at <= ?
                 ORDER BY due_at, id LIMIT ?)
 RETURNING {_COLUMNS}""",
+        # By bytes: the id itself may be text that is no UTF-8.
+        bury_unreadable=f"""UPDATE {job} SET state = {DEAD}, finished_at = ?, {_FREE}
+WHERE queue = ? AND id = CAST(? AS TEXT) AND lease_token = ?""",
+        any_stray=f"SELECT EXISTS (SELECT 1 {stray})",
+        bury_stray=f"""UPDATE {job} SET errors = CASE WHEN state IN {FINISHED} THEN errors ELSE {_APPENDED} END,
+    state = CASE WHEN state IN {FINISHED} THEN state ELSE {DEAD} END, finished_at = :now, {_FREE}
+WHERE rowid IN (SELECT j.rowid {stray} LIMIT :limit) RETURNING queue, id""",
         renew=f"UPDATE {job} SET lease_until = ? {_HELD}",
         # retention 0: the job has reached its end and goes at once
         finish=f"DELETE FROM {job} {_HELD}",
         complete=f"UPDATE {job} SET state = {SUCCEEDED}, finished_at = ?, result = ?, {_FREE} {_HELD}",
         fail=f"""UPDATE {job} SET {_ERRORS}, state = :state, due_at = coalesce(:due_at, due_at),
-    finished_at = :finished_at, attempts = max(attempts - :returned, 0), {_FREE}
+    finished_at = :finished_at, {_RETURNED}, {_FREE}
 WHERE queue = :queue AND id = :id AND lease_token = :token""",
-        release=f"""UPDATE {job} SET state = {SCHEDULED}, attempts = max(attempts - 1, 0), {_FREE} {_HELD}""",
+        release=f"""UPDATE {job} SET state = {SCHEDULED}, attempts = attempts - (attempts > 0), {_FREE} {_HELD}""",
         expired=f"""SELECT rowid, attempts > max_retries FROM {job}
-WHERE state = {LEASED} AND queue = ? AND lease_until <= ? LIMIT ?""",
+WHERE state = {LEASED} AND queue = ? AND {_EXPIRY} <= ? LIMIT ?""",
         revive=f"""UPDATE {job} SET {_ERRORS}, state = :state, due_at = :now, finished_at = :finished_at,
-    crashes = crashes + 1, {_FREE} WHERE rowid = :rowid""",
+    crashes = {_ONE_MORE.format("crashes")}, {_FREE} WHERE rowid = :rowid""",
         next_due=f"""SELECT min((SELECT j.due_at FROM {job} AS j
     WHERE j.queue = q.value AND j.priority = p.column1 AND j.state IN {WAITING} AND j.due_at > :now
     ORDER BY j.due_at LIMIT 1)) FROM json_each(:queues) AS q, {_PRIORITIES} AS p""",
-        next_expiry=f"""SELECT min(j.lease_until) FROM json_each(:queues) AS q, {job} AS j
+        next_expiry=f"""SELECT min({_EXPIRY}) FROM json_each(:queues) AS q, {job} AS j
 WHERE j.state = {LEASED} AND j.queue = q.value""",
-        stands=f"SELECT rowid, state, due_at FROM {job} WHERE queue = ? AND id = ?",
+        stands=f"SELECT rowid, state, due_at <= ? FROM {job} WHERE queue = ? AND id = ?",
         cancel=f"UPDATE {job} SET state = {CANCELLED}, finished_at = :now WHERE rowid = :rowid",
         requeue=f"""UPDATE {job} SET state = {SCHEDULED}, due_at = :now, finished_at = NULL, attempts = 0, crashes = 0
 WHERE rowid = :rowid""",

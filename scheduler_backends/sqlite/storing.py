@@ -12,9 +12,10 @@ from scheduler.jobs import NewJob
 from scheduler.leases import Enqueued
 from scheduler_backends.sql.arguments import check_new_jobs, slices
 from scheduler_backends.sql.connections import Execute, Parameters, executor
-from scheduler_backends.sql.rows import WAKE_HORIZON, Insertion, Row, insertion, job_of, stored_job
+from scheduler_backends.sql.decoding import job_of
+from scheduler_backends.sql.rows import WAKE_HORIZON, Insertion, Row, insertion, stored_job
 from scheduler_backends.sqlite.errors import translated
-from scheduler_backends.sqlite.store import Store
+from scheduler_backends.sqlite.store import Store, whatever_its_text
 
 
 class Storing:
@@ -24,6 +25,7 @@ class Storing:
         self._store = store
         self._known: set[str] = set()  # queues that this process has entered; entering one twice is harmless
 
+    @whatever_its_text
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
         """See `Backend.enqueue`."""
         answers: list[Enqueued] = []

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import ClassVar
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 
-from scheduler.testing.contract import BackendContract
+from damaged_rows import ROWS, Garbage
+from scheduler.testing.contract import BackendContract, Damage
 from scheduler.testing.contract.rooms import SequencesContract
 from scheduler.testing.contract.stand import Stand
 from scheduler.testing.rig import OpenBackend
@@ -17,10 +20,38 @@ from servers import binaries
 from servers.pgbouncer import PgBouncer
 
 
+def _writes(garbage: Garbage) -> Callable[[PostgresBackend, str, str], None]:
+    value = "%s::jsonb" if garbage.column in ("retry_policy", "metadata", "errors") else "%s"
+    update = f"UPDATE contract.job SET {garbage.column} = {value} WHERE queue = %s AND id = %s"
+
+    def write(backend: PostgresBackend, queue: str, id: str) -> None:
+        url = backend._database.engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
+        with psycopg.connect(url, autocommit=True) as other:
+            try:
+                changed = other.execute(update, (garbage.value, queue, id))
+            except psycopg.errors.CheckViolation:
+                checks = "SELECT conname FROM pg_constraint WHERE conrelid = 'contract.job'::regclass AND contype = 'c'"
+                for (name,) in other.execute(checks).fetchall():
+                    other.execute(f"ALTER TABLE contract.job DROP CONSTRAINT {name}")
+                changed = other.execute(update, (garbage.value, queue, id))
+            assert changed.rowcount == 1
+
+    return write
+
+
 @pytest.mark.every_flavour(further="long")
 class TestPostgresBackend(BackendContract):
     backend_type = PostgresBackend
 
+    damages: ClassVar[dict[str, Damage]] = {
+        name: Damage(
+            field=garbage.column,
+            write=_writes(garbage),
+            states=garbage.states,
+            mended_by_requeue=garbage.mended_by_requeue,
+        )
+        for name, garbage in ROWS.items()
+    }
     examples = 8  # every step is a round trip; more are drawn below
 
     @pytest.fixture

@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from functools import partial
+from typing import ClassVar
 
 import pytest
 
-from scheduler.testing.contract import BackendContract
+from damaged_rows import ROWS, Garbage
+from scheduler.testing.contract import BackendContract, Damage
 from scheduler.testing.contract.rooms import SequencesContract
 from scheduler.testing.contract.stand import Stand
 from scheduler.testing.rig import OpenBackend
 from scheduler_backends.sqlite import SqliteBackend
 
 
+def _writes(garbage: Garbage) -> Callable[[SqliteBackend, str, str], None]:
+    def write(backend: SqliteBackend, queue: str, id: str) -> None:
+        with closing(sqlite3.connect(backend._file.path, isolation_level=None)) as other:
+            other.execute("PRAGMA ignore_check_constraints = ON")
+            changed = other.execute(
+                f"UPDATE scheduler_job SET {garbage.column} = ? WHERE queue = ? AND id = ?", (garbage.value, queue, id)
+            )
+            assert changed.rowcount == 1
+
+    return write
+
+
 class TestSqliteBackend(BackendContract):
     backend_type = SqliteBackend
+    damages: ClassVar[dict[str, Damage]] = {
+        name: Damage(
+            field=garbage.column,
+            write=_writes(garbage),
+            states=garbage.states,
+            mended_by_requeue=garbage.mended_by_requeue,
+        )
+        for name, garbage in ROWS.items()
+    }
 
     @pytest.fixture
     def open_backend(self, tmp_path) -> OpenBackend:

@@ -153,7 +153,7 @@ def test_a_serializer_that_makes_no_bytes_costs_the_result_alone(
     outcome = run(lambda job, ctx: "result", serializer=Makes())
     assert isinstance(outcome.order, Completion)
     assert (outcome.verdict, outcome.order.result) == (Verdict.COMPLETE, None)
-    assert "result of job 1 is dropped" in caplog.text
+    assert "result of job 1 (work) is dropped" in caplog.text
 
 
 def test_the_largest_result_is_kept() -> None:

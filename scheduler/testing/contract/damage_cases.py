@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -25,17 +25,19 @@ STATES = (
     JobState.DEAD,
     JobState.SUCCEEDED,
 )
+FINISHED = (JobState.DEAD, JobState.SUCCEEDED)
 SECRET = "sesame-5e5a3e"  # noqa: S105 - stands in payloads and metadata, and must not stand in an error
 """Part of every spoilt job's payload and metadata. An error of kind `Unreadable` never quotes what it cannot read."""
 
 _PATIENCE = 30.0  # seconds for a worker to do what takes it milliseconds
-SETTLES: Mapping[str, Callable[[Backend, list[Lease]], object]] = {
-    "complete": lambda backend, leases: backend.complete([Completion(lease=lease) for lease in leases]),
-    "retry": lambda backend, leases: backend.retry([_failure(lease) for lease in leases]),
-    "bury": lambda backend, leases: backend.bury([_failure(lease) for lease in leases]),
-    "release": lambda backend, leases: backend.release(leases),
-    "renew": lambda backend, leases: backend.renew(leases, LONG).refused,
+SETTLES: Mapping[JobState, Callable[[Backend, list[Lease]], Sequence[Lease]]] = {
+    JobState.SUCCEEDED: lambda backend, leases: backend.complete([Completion(lease=lease) for lease in leases]),
+    JobState.RETRY_WAIT: lambda backend, leases: backend.retry([_failure(lease) for lease in leases]),
+    JobState.DEAD: lambda backend, leases: backend.bury([_failure(lease) for lease in leases]),
+    JobState.READY: lambda backend, leases: backend.release(leases),
+    JobState.LEASED: lambda backend, leases: backend.renew(leases, LONG).refused,
 }
+"""Every call of a holder, by the state to which it leads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +48,14 @@ class Damage:
     write: called with the backend, the queue and the id; changes the stored record by the store's own means. field: the
     name that `Job.unreadable` then holds; None = whichever. states: in which the record can be spoilt so; a subset of
     `STATES`. waits: the record is of a later format: the job is neither run nor buried, but waits for a newer release.
+    mended_by_requeue: what is spoilt is what a requeue sets anew, so that the job is whole then.
     """
 
     write: Callable[[Backend, str, str], object]
     field: str | None = None
     states: tuple[JobState, ...] = STATES
     waits: bool = False
+    mended_by_requeue: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from scheduler_backends.postgres.statements.burying import BuryingStatements
 from scheduler_backends.postgres.statements.curating import CuratingStatements
 from scheduler_backends.postgres.statements.leasing import LeasingStatements
 from scheduler_backends.postgres.statements.reads import ReadStatements
@@ -28,6 +29,7 @@ class Statements:
         self.storing = StoringStatements(found)
         self.leasing = LeasingStatements(found)
         self.settling = SettlingStatements(found)
+        self.burying = BuryingStatements(found)
         self.curating = CuratingStatements(found)
         self.reads = ReadStatements(found)
 

@@ -37,7 +37,7 @@ from scheduler_backends.postgres.statements.parts import (
     unnested,
 )
 from scheduler_backends.postgres.statements.standing import standing
-from scheduler_backends.sql.states import CANCELLED, DEAD, SCHEDULED
+from scheduler_backends.sql.states import CANCELLED, CODES, DEAD, SCHEDULED
 from scheduler_backends.sql.tables import Tables
 
 
@@ -68,7 +68,9 @@ class CuratingStatements:
             "attempts": literal(0),
             "crashes": literal(0),
         }
-        return self._move(self._job.c.state == literal(DEAD), changes)
+        # Not by DEAD: a state that is none of ours counts as dead.
+        others = [literal(code) for code in CODES.values() if code != DEAD]
+        return self._move(self._job.c.state.not_in(others), changes)
 
     def _move(self, may_move: Expression, changes: Mapping[str, Expression] | None) -> str:
         job = self._job

@@ -15,10 +15,12 @@ from scheduler_backends.postgres.statements.parts import (
     any_of,
     catalog,
     compiled,
+    expiry_of,
     freed,
     given,
     is_waiting,
     literal,
+    one_more,
     priorities,
     row_of,
     unnested,
@@ -63,7 +65,7 @@ class LeasingStatements:
             .where(literal_column("ctid") == func.any(func.array(self._claimable(most, held).scalar_subquery())))
             .values(
                 state=literal(LEASED),
-                attempts=job.c.attempts + literal(1),
+                attempts=one_more(job.c.attempts),
                 lease_token=given("token", TOKEN),
                 lease_owner=given("worker_id", Text()),
                 lease_until=after(NOW, given("duration", BigInteger())),
@@ -137,7 +139,7 @@ class LeasingStatements:
         """Microseconds until the next lease expires, at most 0 = one has, NULL = there is none. Reads each once."""
         job, names = self._job, unnested(queues=Text())
         leased = (job.c.queue == names.c.queues, job.c.state == literal(LEASED))
-        first = select(catalog.min(job.c.lease_until).label("at")).where(*leased).correlate(names).lateral("first")
+        first = select(catalog.min(expiry_of(job)).label("at")).where(*leased).correlate(names).lateral("first")
         return compiled(select(catalog.min(first.c.at) - NOW).select_from(names.join(first, true())))
 
     @cached_property
@@ -160,7 +162,7 @@ class LeasingStatements:
             state=case((used_up, literal(DEAD)), else_=literal(SCHEDULED)),
             due_at=NOW,
             finished_at=case((used_up, NOW)),
-            crashes=job.c.crashes + literal(1),
+            crashes=one_more(job.c.crashes),
             errors=with_error(job, given("error", Text())),
         )
         revived = update(job).where(is_it).values(**changes).returning(job.c.queue, job.c.state)
@@ -184,7 +186,7 @@ class LeasingStatements:
         job, names = self._job, unnested(queues=Text())
         found = (
             select(literal_column(f"{job.name}.ctid").label("place"))
-            .where(job.c.queue == names.c.queues, job.c.state == literal(LEASED), job.c.lease_until <= NOW)
+            .where(job.c.queue == names.c.queues, job.c.state == literal(LEASED), expiry_of(job) <= NOW)
             .order_by(job.c.lease_token)
             .limit(given("limit", Integer()))
             .with_for_update(skip_locked=True)

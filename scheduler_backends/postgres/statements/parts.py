@@ -30,7 +30,8 @@ from sqlalchemy.types import JSON, TypeEngine
 from scheduler.jobs import Priority
 from scheduler.limits import MAX_ERRORS
 from scheduler_backends.sql.arguments import SEPARATOR
-from scheduler_backends.sql.rows import COLUMNS, LATEST
+from scheduler_backends.sql.checks import MOST
+from scheduler_backends.sql.rows import COLUMNS, EARLIEST, LATEST
 from scheduler_backends.sql.states import CANCELLED, DEAD, RETRY_WAIT, SCHEDULED, SUCCEEDED
 
 Expression = ColumnElement[Any]
@@ -143,11 +144,30 @@ def row_of(job: Any) -> list[Expression]:
 
 def with_error(job: Table, error: Expression) -> Expression:
     """The job's errors with *error* (JSON text, NULL = none) appended, its attempt and the moment added."""
-    added: tuple[Expression, ...] = (literal_column("'attempt'"), job.c.attempts, literal_column("'at'"), NOW)
+    attempt = func.greatest(job.c.attempts, literal(0))
+    added: tuple[Expression, ...] = (literal_column("'attempt'"), attempt, literal_column("'at'"), NOW)
     entry = cast(error, JSONB).op("||")(catalog.jsonb_build_object(*added))
     kept = case(
         (job.c.errors.is_(None), literal_column("'[]'::jsonb")),
         (catalog.jsonb_array_length(job.c.errors) >= literal(MAX_ERRORS), job.c.errors.op("-")(literal(0))),
         else_=job.c.errors,
     )
-    return case((error.is_(None), job.c.errors), else_=kept.op("||")(entry))
+    # Errors that are no array stay as they are: whoever reads them says so.
+    is_array = job.c.errors.is_(None) | (catalog.jsonb_typeof(job.c.errors) == literal_column("'array'"))
+    return case((error.is_not(None) & is_array, kept.op("||")(entry)), else_=job.c.errors)
+
+
+def one_more(counter: Expression) -> Expression:
+    """*counter* and one, within what its column holds."""
+    return func.least(counter, literal(MOST - 1)) + literal(1)
+
+
+def given_back(attempts: Expression, returned: Expression) -> Expression:
+    """*attempts* without those *returned*, 0 or 1; what is no number of attempts stays none."""
+    return attempts - case((attempts > literal(0), returned), else_=literal(0))
+
+
+def expiry_of(job: Any) -> Expression:
+    """When a lease ends; one whose end is none has ended."""
+    is_moment = job.c.lease_until.between(literal(EARLIEST), literal(LATEST))
+    return case((is_moment, job.c.lease_until), else_=literal(EARLIEST))

@@ -12,6 +12,7 @@ from sqlalchemy import (
     Text,
     cast,
     exists,
+    func,
     literal_column,
     select,
     true,
@@ -36,6 +37,7 @@ from scheduler_backends.postgres.statements.parts import (
 from scheduler_backends.postgres.statements.standing import key_of, standing, waiting_later
 from scheduler_backends.sql.counting import CAP
 from scheduler_backends.sql.cursors import goes_by_priority
+from scheduler_backends.sql.rows import EARLIEST
 from scheduler_backends.sql.tables import Tables
 
 
@@ -102,7 +104,8 @@ class ReadStatements:
             .correlate(names, priority)
             .lateral("first")
         )
-        found = select(catalog.min(first.c.due_at)).select_from(priority.join(first, true()))
+        earliest = func.greatest(first.c.due_at, literal(EARLIEST))
+        found = select(catalog.min(earliest)).select_from(priority.join(first, true()))
         return found.correlate(names).scalar_subquery()
 
     @cached_property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from sqlalchemy import BigInteger, Integer, Table, Text, delete, func, select, update
+from sqlalchemy import BigInteger, Integer, Table, Text, delete, select, update
 from sqlalchemy.dialects.postgresql import BYTEA
 from sqlalchemy.sql.selectable import CTE
 from sqlalchemy.types import TypeEngine
@@ -18,6 +18,7 @@ from scheduler_backends.postgres.statements.parts import (
     compiled,
     freed,
     given,
+    given_back,
     literal,
     locked,
     unnested,
@@ -84,7 +85,7 @@ class SettlingStatements:
             .values(
                 **freed(
                     errors=with_error(job, held.c.errors),
-                    attempts=func.greatest(job.c.attempts - held.c.returned, literal(0)),
+                    attempts=given_back(job.c.attempts, held.c.returned),
                     **changes(held),
                 )
             )
@@ -96,7 +97,7 @@ class SettlingStatements:
         """→ ready. due_at stays, so the job is first in line again."""
         job = self._job
         held = held_leases(job)
-        changes = freed(state=literal(SCHEDULED), attempts=func.greatest(job.c.attempts - literal(1), literal(0)))
+        changes = freed(state=literal(SCHEDULED), attempts=given_back(job.c.attempts, literal(1)))
         return compiled(update(job).where(is_row(job, held)).values(**changes).returning(held.c.n))
 
     @cached_property

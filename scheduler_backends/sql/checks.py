@@ -1,0 +1,50 @@
+"""
+What a row must be, as conditions that both databases check, and how rows are found that are not.
+
+A row that breaks them was written by another program past the checks, or before they were there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from scheduler.jobs import Priority
+from scheduler.limits import MAX_COUNT, MAX_DELAY, MAX_NAME
+from scheduler_backends.sql.rows import EARLIEST, LATEST
+from scheduler_backends.sql.states import CODES, FINISHED, LEASED, WAITING
+
+MOST: Final = 2**31 - 1
+"""The largest number that attempts and crashes can reach: a column of Postgres holds no larger one."""
+
+_KNOWN: Final = f"({', '.join(map(str, sorted(CODES.values())))})"
+_MOMENT: Final = f"BETWEEN {EARLIEST} AND {LATEST}"
+
+CHECKS: Final[Mapping[str, str]] = {
+    "names": " AND ".join(f"length({name}) BETWEEN 1 AND {MAX_NAME}" for name in ("queue", "id", "type")),
+    "state": f"state IN {_KNOWN}",
+    "priority": f"priority BETWEEN 0 AND {max(Priority).value}",
+    "counters": (
+        f"attempts BETWEEN 0 AND {MOST} AND crashes BETWEEN 0 AND {MOST} AND max_retries BETWEEN 0 AND {MAX_COUNT}"
+    ),
+    "timeout": f"timeout BETWEEN 0.001 AND {MAX_DELAY}",
+    "moments": " AND ".join(
+        f"{name} {_MOMENT}" for name in ("run_at", "due_at", "created_at", "finished_at", "lease_until")
+    ),
+    "finished": f"state NOT IN {FINISHED} OR finished_at IS NOT NULL",
+    "leased": f"state <> {LEASED} OR lease_token IS NOT NULL AND lease_owner IS NOT NULL AND lease_until IS NOT NULL",
+}
+"""Conditions of a table of jobs by name; NULL passes."""
+
+STRAY: Final = (
+    f"(state NOT IN {_KNOWN} OR state IN {WAITING} AND (priority NOT IN (0, 1, 2, 3) OR due_at > {LATEST})"
+    f" OR state IN {FINISHED} AND finished_at IS NULL)"
+)
+"""Rows that no move and no list would ever come upon. An index of its own, which is empty, finds them."""
+
+
+def check_clauses(prefix: str, documents: Mapping[str, str]) -> str:
+    """The named constraints of a CREATE TABLE; *documents* are the database's own conditions of its JSON columns."""
+    return ",\n".join(
+        f"    CONSTRAINT {prefix}job_{name} CHECK ({condition})" for name, condition in {**CHECKS, **documents}.items()
+    )

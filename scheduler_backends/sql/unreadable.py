@@ -1,0 +1,45 @@
+"""What is told, and recorded, of jobs that cannot be read."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from scheduler.jobs import UNREADABLE, ErrorDetail, Job
+from scheduler_backends.sql.rows import error_document
+
+_EVERY: Final = 60.0  # seconds between two lines
+
+STRAYED: Final = error_document(
+    ErrorDetail(kind=UNREADABLE, message="this record cannot be read: its state, priority or due time is none")
+)
+"""Recorded where a row's state, priority or due time is such that no worker would ever have come upon it."""
+
+
+class Finds:
+    """Says that jobs were found that cannot be read, once a minute at most. For any thread."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+        self._lock = threading.Lock()  # guards the next two
+        self._silent_until = -math.inf
+        self._untold = 0
+
+    def tell(self, number: int, example: str) -> None:
+        """*number* jobs are dead, since they cannot be read; *example* says which and why, and holds no payload."""
+        with self._lock:
+            self._untold += number
+            now = time.monotonic()
+            if now < self._silent_until:
+                return
+            told, self._untold, self._silent_until = self._untold, 0, now + _EVERY
+        self._logger.warning("%d jobs cannot be read, never ran and are dead now, for example %s", told, example)
+
+    def tell_of(self, jobs: Sequence[Job]) -> None:
+        """The same of *jobs*, which were leased."""
+        first = jobs[0]
+        self.tell(len(jobs), f"{first.id!r} in {first.queue!r}: {first.errors[-1].message}")
