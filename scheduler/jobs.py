@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -100,6 +101,16 @@ class NewJob:
         if given is not None and given != made:  # equal when dataclasses.replace() hands the made one back
             raise InvalidJob("id", "must not be given together with idempotency_key, which makes the id")
         return made
+
+    def with_payload(self, payload: bytes) -> NewJob:
+        """
+        The same job with another payload, for a layer that wraps or encrypts payloads.
+
+        It keeps the nonce, so enqueueing it again after a lost reply is a repeat; `dataclasses.replace` makes another.
+        """
+        changed = dataclasses.replace(self, payload=payload)
+        object.__setattr__(changed, "nonce", self.nonce)
+        return changed
 
     def run_at_from(self, now: datetime) -> datetime:
         """When to run, asked at *now* by the store's clock."""

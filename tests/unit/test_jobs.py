@@ -30,6 +30,16 @@ class Queue(str, Enum):  # noqa: UP042 - the old spelling is what formats as "Qu
     MAIL = "mail"
 
 
+def test_a_job_with_another_payload_is_the_same_job_to_a_store() -> None:
+    job = NewJob(type="send", payload=b"plain", idempotency_key="order-1", metadata={"a": "b"})
+    sealed = job.with_payload(b"sealed")
+    assert (sealed.payload, sealed.id, sealed.nonce) == (b"sealed", job.id, job.nonce)
+    assert dataclasses.replace(sealed, payload=b"plain") == job
+    with pytest.raises(InvalidJob) as refusal:
+        job.with_payload("text")  # type: ignore[arg-type]  # refused
+    assert refusal.value.field == "payload"
+
+
 def test_a_job_needs_a_type_alone() -> None:
     job = NewJob(type="send")
     assert (job.queue, job.payload, job.priority, job.max_retries, job.timeout) == (
