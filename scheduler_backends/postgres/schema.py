@@ -64,9 +64,17 @@ SELECT queue, id, type, priority,
        END AS state,
        attempts, crashes, max_retries, to_timestamp(run_at / 1e6) AS run_at, to_timestamp(due_at / 1e6) AS due_at,
        to_timestamp(created_at / 1e6) AS created_at, to_timestamp(finished_at / 1e6) AS finished_at,
-       lease_owner, to_timestamp(lease_until / 1e6) AS lease_until, errors -> -1 AS last_error, metadata
-FROM {{s}}{{p}}job""",
-    "COMMENT ON VIEW {s}{p}job_status IS 'jobs for people to read: states by name, times as timestamps'",
+       timeout, lease_owner, to_timestamp(lease_until / 1e6) AS lease_expires_at, idempotency_key, metadata,
+       history.errors, history.errors -> -1 AS last_error
+FROM {{s}}{{p}}job AS job LEFT JOIN LATERAL (
+    SELECT jsonb_agg(
+        CASE WHEN error ->> 'at' ~ '^[0-9]{{{{1,17}}}}$'
+             THEN error || jsonb_build_object('at', to_timestamp((error ->> 'at')::bigint / 1e6)) ELSE error END
+        ORDER BY place) AS errors
+    FROM jsonb_array_elements(CASE jsonb_typeof(job.errors) WHEN 'array' THEN job.errors END)
+        WITH ORDINALITY AS each (error, place)
+) AS history ON true""",
+    "COMMENT ON VIEW {s}{p}job_status IS 'jobs for people to read: fields of Job, states by name, times as timestamps'",
 )
 
 STEPS: Final = (_FIRST,)

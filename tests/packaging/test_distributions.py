@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tarfile
 import tomllib
 import zipfile
@@ -49,6 +50,13 @@ def test_the_metadata_is_valid_and_the_core_depends_on_nothing(built):
     assert str(metadata.requires_python) == ">=3.11"
     assert metadata.description_content_type == "text/markdown"
     assert [str(need) for need in metadata.requires_dist or [] if "extra ==" not in str(need)] == []
+
+
+def test_the_front_page_has_no_link_that_breaks_on_an_index(built):
+    """PyPI shows the README without the files beside it."""
+    description = metadata_of(built.wheel).description
+    links = re.findall(r"\]\(([^)]*)\)", description)
+    assert [link for link in links if not link.startswith(("https://", "#"))] == []
 
 
 def test_entry_points_arrive_as_written(built):

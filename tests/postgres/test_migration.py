@@ -5,13 +5,16 @@ from __future__ import annotations
 import multiprocessing
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 
 import psycopg
 import pytest
 import sqlalchemy as sa
 
 from scheduler.errors import BackendError, ConfigError, SchemaMismatch
-from scheduler.jobs import NewJob
+from scheduler.identity import new_token
+from scheduler.jobs import ErrorDetail, NewJob
+from scheduler.leases import Failure
 from scheduler.states import JobState
 from scheduler_backends.postgres import PostgresBackend, migration
 from scheduler_backends.postgres.notifier import channel_of
@@ -215,6 +218,26 @@ def test_people_can_read_the_jobs(backend, postgres_url, schema):
     with psycopg.connect(postgres_url) as direct:
         rows = direct.execute(f"SELECT id, state, due_at > now() FROM {schema}.job_status ORDER BY id").fetchall()
     assert rows == [("later", "scheduled", True), ("now", "ready", False)]
+
+
+def test_people_read_the_words_of_the_api(backend, postgres_url, schema):
+    backend.enqueue([NewJob(type="mail", id="1", timeout=7.0, max_retries=3)])
+    detail = ErrorDetail(kind="ValueError", message="why")
+    for _ in range(2):
+        (lease,) = backend.lease(["default"], token=new_token(), worker_id="w", duration=30.0, limit=1)
+        backend.retry([Failure(lease=lease, delay=0.0, error=detail)])
+    (lease,) = backend.lease(["default"], token=new_token(), worker_id="w", duration=30.0, limit=1)
+    job = backend.get("default", ["1"])["1"]
+    columns = "timeout, lease_owner, lease_expires_at, errors, last_error"
+    with psycopg.connect(postgres_url) as direct:
+        (row,) = direct.execute(f"SELECT {columns} FROM {schema}.job_status").fetchall()
+        direct.execute(f"""UPDATE {schema}.job SET errors = '[7, {{"at": "x"}}, {{"at": 1e300}}, null]'""")
+        (damaged,) = direct.execute(f"SELECT errors FROM {schema}.job_status").fetchone()
+    assert row[:3] == (7.0, "w", job.lease_expires_at)
+    assert [(error["kind"], error["message"]) for error in row[3]] == [("ValueError", "why")] * 2
+    assert [datetime.fromisoformat(error["at"]) for error in row[3]] == [error.at for error in job.errors]
+    assert row[4] == row[3][-1]
+    assert len(damaged) == 4
 
 
 def test_the_command(postgres_url, schema, capsys):
