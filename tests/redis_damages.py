@@ -168,6 +168,10 @@ def _in_partitions(name: bytes, key: str, *words: bytes) -> QueueDamage:
     return QueueDamage(write=write)
 
 
+def _shared(key: str, name: bytes, *words: bytes) -> QueueDamage:
+    return QueueDamage(write=lambda backend, _: send(backend, name, _keys(backend).shared.key(key), *words))
+
+
 def _also(damage: QueueDamage, *others: QueueDamage) -> QueueDamage:
     return QueueDamage(write=lambda backend, queue: [one.write(backend, queue) for one in (damage, *others)])
 
@@ -197,6 +201,15 @@ OF_QUEUES: Mapping[str, QueueDamage] = {
     "queues: no name": QueueDamage(
         write=lambda backend, _: send(backend, b"SADD", _keys(backend).queues, b"a\nb", b"")
     ),
+    **{
+        f"{name}: {what}": _shared(name, *words)
+        for name in ("changes", "leases")
+        for what, words in {
+            "of another type": (b"SET", b"x"),
+            "infinite": (b"ZADD", b"inf", b"\xff", b"-inf", b"no queue", b"inf", b"\xfe"),
+            "very large": (b"ZADD", b"1e300", b"x"),
+        }.items()
+    },
     "news: noise": QueueDamage(
         write=lambda backend, queue: [
             send(backend, b"PUBLISH", _keys(backend).channel(queue), text)

@@ -61,7 +61,7 @@ class Changes:
         """The command whose answer `since` reads, if it is to be asked now."""
         if self._last is None or time.monotonic() < self._silent_until:
             return []
-        return [Command(self._key, (b"ZRANGEBYSCORE", self._key, b"%d" % int(self._last[1]), b"+inf", b"WITHSCORES"))]
+        return [Command(self._key, (b"ZRANGEBYSCORE", self._key, b"%.0f" % self._last[1], b"+inf", b"WITHSCORES"))]
 
     def since(self, answer: object) -> tuple[set[str], _Entry] | None:
         """
