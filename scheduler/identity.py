@@ -25,8 +25,11 @@ def new_id() -> str:
     fraction = (rest << 12) // 1_000_000  # 12 bits: steps of 244 ns
     stamp = milliseconds << 12 | fraction
     with _id_locks.get(threading.Lock):
-        # Two ids of one step, or a clock that went back, still ascend.
-        stamp = _last_id = max(stamp, _last_id + 1)
+        # Two ids of one step, or a clock that went back, still ascend. No call is made here: at one a signal handler or
+        # a finaliser could come in, make an id too, and wait for this lock for ever.
+        if stamp <= _last_id:
+            stamp = _last_id + 1
+        _last_id = stamp
     value = (stamp >> 12) << 80 | 0x7 << 76 | (stamp & 0xFFF) << 64
     value |= 0b10 << 62 | int.from_bytes(os.urandom(8)) >> 2
     text = f"{value:032x}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 
 from scheduler.critical import critical
@@ -63,17 +63,18 @@ class CountingMetrics(Metrics):
     """Counts in memory, for tests and small programs. `counts` is a copy and may be read from any thread."""
 
     def __init__(self) -> None:
-        self._locks: PerProcess[threading.Lock] = PerProcess()  # guards _counts
-        self._counts: Counter[str] = Counter()
+        # Guard _counts; re-entrant for finalisers and signal handlers that enqueue.
+        self._locks: PerProcess[threading.RLock] = PerProcess()
+        self._counts: defaultdict[str, int] = defaultdict(int)  # no code of Python's runs inside a count
 
     @property
     def counts(self) -> Counter[str]:
         """Hook (and operation) → how often; "stuck" is the present number."""
-        with self._locks.get(threading.Lock):
-            return self._counts.copy()
+        with self._locks.get(threading.RLock):
+            return Counter(self._counts)
 
     def _add(self, name: str, count: int = 1) -> None:
-        with self._locks.get(threading.Lock):
+        with self._locks.get(threading.RLock):
             self._counts[name] += count
 
     def enqueued(self, job: Job, is_new: bool) -> None:  # noqa: ARG002, FBT001 - a hook
@@ -105,7 +106,7 @@ class CountingMetrics(Metrics):
         self._add("recovered.dead", recovery.dead)
 
     def stuck(self, threads: int) -> None:
-        with self._locks.get(threading.Lock):
+        with self._locks.get(threading.RLock):
             self._counts["stuck"] = threads
 
     def call_failed(self, operation: str, error: BaseException) -> None:  # noqa: ARG002 - a hook

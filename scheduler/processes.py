@@ -32,7 +32,8 @@ class PerProcess(Generic[T]):
 
     def __init__(self) -> None:
         self._values: dict[Process, T] = {}
-        self._locks: dict[Process, threading.Lock] = {}  # one a process: no thread of an ancestor holds it
+        # One a process: no thread of an ancestor holds it. Re-entrant for finalisers and signal handlers that ask too.
+        self._locks: dict[Process, threading.RLock] = {}
 
     def get(self, make: Callable[[], T]) -> T:
         """The value of this process, made by the first call."""
@@ -40,7 +41,7 @@ class PerProcess(Generic[T]):
         try:
             return self._values[here]
         except KeyError:
-            with self._locks.setdefault(here, threading.Lock()):
+            with self._locks.setdefault(here, threading.RLock()):
                 if here not in self._values:
                     self._values[here] = make()
                 return self._values[here]

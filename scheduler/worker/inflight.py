@@ -38,7 +38,7 @@ class InFlight:
         self._limit = config.held_limit
         self._open_context = open_context
         self._ring_deadlines = ring_deadlines
-        self._lock = threading.Lock()  # guards all below
+        self._lock = threading.RLock()  # guards all below; re-entrant for signal handlers that ask for the health
         self._held: dict[LeaseKey, Row] = {}  # not yet settled, released or lost
         self._buffered: deque[Row] = deque()
         self._running: set[Row] = set()  # whose handler has not returned, lost ones included, stuck ones not

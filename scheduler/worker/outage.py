@@ -65,7 +65,7 @@ class Outage:
         self._pause = min(config.heartbeat_interval + RECOVERY_MARGIN, config.lease_duration)
         self._metrics = metrics
         self._logger = logger
-        self._lock = threading.Lock()  # guards the five below
+        self._lock = threading.RLock()  # guards the five below; re-entrant for signal handlers that ask for the health
         self._last_success = time.monotonic()
         self._recover_from = self._last_success + self._pause
         self._failing = False

@@ -36,8 +36,9 @@ class MemoryBackend(ReadMethods, TopologyMethods, Backend):
     Jobs in this process's memory, gone with it: for tests, the first five minutes, and work inside one process.
 
     partitions, active_version: what a queue is made with when first used. retention: how long finished jobs are kept.
-    clock: None = this machine's. Offers Wakeups and TopologyAdmin. Safe in any thread, though not in a signal handler,
-    which may have interrupted a call. A forked child has a copy of its own, and says so in the log when it uses it.
+    clock: None = this machine's. Offers Wakeups and TopologyAdmin. Safe in any thread; inside another call of the same
+    thread, as by a signal handler or finaliser, a call raises `BackendUnavailable`. A forked child has a copy of its
+    own, and says so in the log when it uses it.
     """
 
     in_process = True

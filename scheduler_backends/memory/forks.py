@@ -12,6 +12,7 @@ import threading
 from typing import Protocol
 from weakref import WeakSet
 
+from scheduler.locks import StoreLock
 from scheduler.processes import PerProcess
 
 _PATIENCE = 5.0  # seconds that a fork waits for a move under way in another thread
@@ -21,7 +22,7 @@ class Forked(Protocol):
     """What has a lock that a fork must find free."""
 
     @property
-    def lock(self) -> threading.Lock:
+    def store_lock(self) -> StoreLock:
         """A lock of this process's own."""
         ...
 
@@ -39,15 +40,15 @@ def watch(member: Forked) -> None:
 
 
 def _before() -> None:
-    # No move may be half done in the child's copy. The wait is bounded, since a signal handler that forks may have
-    # interrupted a move of this very thread.
+    # No move of another thread may be half done in the child's copy. One of this very thread may, where a signal
+    # handler forks inside it: the child finishes it at its first call.
     _locks.get(threading.RLock).acquire()
-    _taken.extend(member for member in list(_members) if member.lock.acquire(timeout=_PATIENCE))
+    _taken.extend(member for member in list(_members) if member.store_lock.acquire(_PATIENCE))
 
 
 def _after_in_parent() -> None:
     while _taken:
-        _taken.pop().lock.release()
+        _taken.pop().store_lock.release()
     _locks.get(threading.RLock).release()
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scheduler.clock import Clock, SystemClock
 from scheduler.errors import BackendClosed, ConfigError
 from scheduler.leases import Lease
 from scheduler.limits import check_moment
+from scheduler.locks import StoreLock
 from scheduler.logs import GuardedLogger
 from scheduler.processes import PerProcess, process
 from scheduler.queues import Retention
@@ -44,7 +44,7 @@ class Store:
     """
 
     def __init__(self, *, version: int, partitions: int, retention: Retention, clock: Clock | None) -> None:
-        self._locks: PerProcess[threading.Lock] = PerProcess()
+        self._locks: PerProcess[StoreLock] = PerProcess()
         self.clock = clock
         self.queues: dict[str, MemoryQueue] = {}
         self.bells = Bells()
@@ -62,9 +62,14 @@ class Store:
     # One call after another.
 
     @property
-    def lock(self) -> threading.Lock:
+    def store_lock(self) -> StoreLock:
         """The lock, of this process's own."""
-        return self._locks.get(threading.Lock)
+        return self._locks.get(StoreLock)
+
+    @property
+    def lock(self) -> Any:
+        """For a `with` statement around a call. Raises `BackendUnavailable` inside another call of this thread."""
+        return self.store_lock.entry()
 
     def look(self) -> datetime:
         """The present moment, for a call that only reads. Raises `BackendClosed`."""

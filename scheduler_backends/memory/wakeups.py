@@ -70,24 +70,28 @@ class MemoryWaiter:
 
 
 class Bells:
-    """All waiters of a backend, by queue. Rung under the backend's lock; the own lock guards changes of the table."""
+    """
+    All waiters of a backend, by queue. Rung under the backend's lock.
+
+    The own lock guards changes of the table; it is re-entrant for finalisers that close a waiter.
+    """
 
     def __init__(self) -> None:
         self.closed = False
-        self._locks: PerProcess[threading.Lock] = PerProcess()
+        self._locks: PerProcess[threading.RLock] = PerProcess()
         self._waiters: dict[str, tuple[MemoryWaiter, ...]] = {}
 
     def waiter(self, queues: Sequence[str]) -> MemoryWaiter:
         """A waiter that hears of *queues* from now on."""
         waiter = MemoryWaiter(self, queues)
-        with self._locks.get(threading.Lock):
+        with self._locks.get(threading.RLock):
             for queue in waiter.queues:
                 self._waiters[queue] = (*self._waiters.get(queue, ()), waiter)
         return waiter
 
     def remove(self, waiter: MemoryWaiter) -> None:
         """*waiter* hears no more."""
-        with self._locks.get(threading.Lock):
+        with self._locks.get(threading.RLock):
             for queue in waiter.queues:
                 left = tuple(other for other in self._waiters.get(queue, ()) if other is not waiter)
                 if left:
@@ -108,5 +112,5 @@ class Bells:
             waiter.interrupt()
 
     def _all(self) -> set[MemoryWaiter]:
-        with self._locks.get(threading.Lock):
+        with self._locks.get(threading.RLock):
             return {waiter for waiters in self._waiters.values() for waiter in waiters}

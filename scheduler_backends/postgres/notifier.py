@@ -40,7 +40,8 @@ class Notifier:
 
     def __init__(self, send: Callable[[list[str]], object]) -> None:
         self._send = send
-        self._locks: PerProcess[threading.Lock] = PerProcess()  # guards _last
+        # Guard _last; re-entrant for finalisers and signal handlers that enqueue.
+        self._locks: PerProcess[threading.RLock] = PerProcess()
         self._last: dict[str, float] = {}  # queue → when the last notification was begun
 
     def ring(self, queues: Collection[str]) -> None:
@@ -56,7 +57,7 @@ class Notifier:
         The caller tells of them, whatever comes.
         """
         now = time.monotonic()
-        with self._locks.get(threading.Lock):
+        with self._locks.get(threading.RLock):
             told = [queue for queue in queues if now + after - self._last.get(queue, -HUSH) >= HUSH]
             if len(self._last) + len(told) > _MOST_QUEUES:
                 self._last = {queue: at for queue, at in self._last.items() if now - at < HUSH}

@@ -181,5 +181,5 @@ class _Open:
     """The waiters of one process."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()  # guards changes of waiters, a tuple that is replaced
+        self.lock = threading.RLock()  # guards changes of waiters, a tuple that is replaced; re-entrant for finalisers
         self.waiters: tuple[PostgresWaiter, ...] = ()

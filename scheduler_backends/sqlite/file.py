@@ -10,13 +10,13 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, Literal
 
 from scheduler.errors import BackendClosed, BackendError, BackendUnavailable, NotSupported
+from scheduler.locks import StoreLock
 from scheduler_backends.sql.connections import Execute
 from scheduler_backends.sqlite.errors import translated
 from scheduler_backends.sqlite.gate import Gate
@@ -61,8 +61,8 @@ class File:
         _files.add(self)
 
     def _begin_anew(self) -> None:
-        self._write_lock = threading.Lock()  # guards _writer and _gate, and admits one writing thread
-        self._read_lock = threading.Lock()  # guards _reader
+        self._write_lock = StoreLock()  # guards _writer and _gate, and admits one writing thread
+        self._read_lock = StoreLock()  # guards _reader
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._gate: Gate | None = None
@@ -76,9 +76,10 @@ class File:
         schema yet. Raises `BackendUnavailable` when another process, or another thread of this one, is writing for
         longer than the timeout.
         """
-        if not self._write_lock.acquire(timeout=self._timeout):
-            raise self._busy("another thread of this process")
+        self._write_lock.refuse_mine()
         try:
+            if not self._write_lock.acquire(self._timeout):
+                raise self._busy("another thread of this process")
             gate = self._enter()
             try:
                 connection = self._writer or self._open_writer(prepared=prepared)
@@ -100,7 +101,7 @@ class File:
         except sqlite3.Error as error:
             raise translated(error, self.path) from error
         finally:
-            self._write_lock.release()
+            self._write_lock.release_mine()
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -108,9 +109,10 @@ class File:
         if self._writer is None:  # the first to open the file sees to its schema
             with self.writing(single=True):
                 pass
-        if not self._read_lock.acquire(timeout=self._timeout):
-            raise self._busy("another thread of this process")
+        self._read_lock.refuse_mine()
         try:
+            if not self._read_lock.acquire(self._timeout):
+                raise self._busy("another thread of this process")
             self._check_open()
             if self._reader is None:
                 self._reader = self.connect()
@@ -118,7 +120,7 @@ class File:
         except sqlite3.Error as error:
             raise translated(error, self.path) from error
         finally:
-            self._read_lock.release()
+            self._read_lock.release_mine()
 
     def connect(self) -> sqlite3.Connection:
         """A connection of its own to the file, in autocommit mode, for whoever closes it."""
@@ -162,7 +164,7 @@ class File:
     def close(self) -> None:
         """Close both connections once the calls under way have ended. Later calls raise `BackendClosed`."""
         self._closed = True
-        with self._write_lock, self._read_lock:
+        with self._write_lock.entry(), self._read_lock.entry():
             for connection in (self._reader, self._writer):  # the last writer to close tidies the log away
                 if connection is not None:
                     connection.close()

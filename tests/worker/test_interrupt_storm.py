@@ -112,7 +112,7 @@ class Restless:
                 held.callback(handler.lock.release)
             assert self._lock.acquire(timeout=SOON)
             assert self._condition.acquire(timeout=SOON)
-            assert self.metrics._lock.acquire(timeout=SOON)
+            assert self.metrics._locks.get(threading.RLock).acquire(timeout=SOON)
 
 
 def assert_every_call_works(stand: Stand) -> None:

@@ -13,6 +13,7 @@ from scheduler.testing.contract.lease import LeaseContract
 from scheduler.testing.contract.life import LifeContract
 from scheduler.testing.contract.moves import MovesContract
 from scheduler.testing.contract.names import NamesContract
+from scheduler.testing.contract.nesting import NestingContract
 from scheduler.testing.contract.order import OrderContract
 from scheduler.testing.contract.pause import PauseContract
 from scheduler.testing.contract.payloads import PayloadsContract
@@ -40,6 +41,7 @@ class BackendContract(  # one file each, in the order of a job's life
     EnqueueContract,
     PromoteContract,
     LeaseContract,
+    NestingContract,
     OrderContract,
     RenewContract,
     CompleteContract,

@@ -1,0 +1,54 @@
+"""The locks of stores, for which no thread waits while it holds them itself."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from scheduler.errors import BackendUnavailable
+
+
+class StoreLock:
+    """
+    A lock around whole calls of a store. A call inside another one of the same thread is refused.
+
+    Such a call comes from a finaliser, which the garbage collector may run at any allocation, or from a signal handler.
+    What it interrupted may have done half of a move, so it must not see the store now, and would wait for itself.
+    """
+
+    def __init__(self) -> None:
+        # Re-entrant, since such a lock knows its owner from the very moment at which it is taken. Any: no stub has
+        # _is_owned, on which threading.Condition rests as well.
+        self._lock: Any = threading.RLock()
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this thread holds it."""
+        return bool(self._lock._is_owned())  # noqa: SLF001 - see above
+
+    def refuse_mine(self) -> None:
+        """Raise `BackendUnavailable` if this thread holds it."""
+        if self.is_mine:
+            raise BackendUnavailable(
+                "called inside another call of the same thread, by a finaliser or a signal handler; nothing was done: "
+                "make the call later, or from another thread"
+            )
+
+    def entry(self) -> Any:
+        """The lock itself, for a `with` statement: the interpreter takes it, so that a Ctrl-C finds no gap."""
+        self.refuse_mine()
+        return self._lock
+
+    def acquire(self, timeout: float) -> bool:
+        """Take it within *timeout* seconds; a fork inside a call of the same thread takes it once more."""
+        acquired: bool = self._lock.acquire(timeout=timeout)
+        return acquired
+
+    def release(self) -> None:
+        """Give it back once."""
+        self._lock.release()
+
+    def release_mine(self) -> None:
+        """Give it back if this thread holds it: a Ctrl-C may have come just as `acquire` returned."""
+        if self.is_mine:
+            self._lock.release()

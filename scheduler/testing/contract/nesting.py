@@ -1,0 +1,82 @@
+"""A call inside another call of the same thread, as a finaliser or a signal handler makes it, at any instruction."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import FrameType
+from typing import Any, Self
+
+import pytest
+
+from scheduler.errors import BackendError
+from scheduler.leases import Completion
+from scheduler.testing.rig import Rig
+
+_AT_ONCE = 3.0  # seconds: no store waits for itself, and none has a time-out that is so short
+
+
+class _Nested:
+    """Calls *call* once, at the event *at* of what this thread runs under it."""
+
+    def __init__(self, call: Callable[[], object], at: int) -> None:
+        self._call = call
+        self._left = at
+        self.done = False
+        self.error: BackendError | None = None
+        self.took = 0.0
+
+    def __enter__(self) -> Self:
+        sys.setprofile(self._event)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+
+    def _event(self, _frame: FrameType, _event: str, _argument: Any) -> None:
+        self._left -= 1
+        if self._left < 0 and not self.done:
+            self.done = True
+            began = time.monotonic()
+            try:
+                self._call()
+            except BackendError as error:
+                self.error = error
+            self.took = time.monotonic() - began
+
+
+_OUTER: dict[str, Callable[[Rig], object]] = {
+    "enqueue": lambda rig: rig.enqueue(rig.new()),
+    "lease and complete": lambda rig: rig.backend.complete([Completion(lease=rig.leased())]),
+    "get": lambda rig: rig.backend.get(rig.queue, ["none"]),
+    "stats": lambda rig: rig.backend.stats([rig.queue]),
+}
+
+
+class NestingContract:
+    @pytest.mark.parametrize("outer", sorted(_OUTER))
+    def test_a_call_inside_another_one_of_its_thread_works_or_is_refused_and_never_waits_for_itself(
+        self, rig: Rig, outer: str
+    ) -> None:
+        def at(event: int) -> bool:
+            wanted = rig.new(queue=other)
+            with _Nested(lambda: rig.enqueue(wanted), event) as nested:
+                _OUTER[outer](rig)
+            assert nested.took < _AT_ONCE, "it waited for itself"
+            stored = wanted.id in rig.backend.get(other, [wanted.id])
+            assert stored is (nested.done and nested.error is None)
+            return nested.done
+
+        other = rig.new_queue()
+
+        def at_many() -> int:
+            event = 0
+            while at(event):
+                event += 1 + event // 10
+            return event
+
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(at_many).result(100.0) > 0
+        assert rig.enqueue(rig.new())[0].is_new
