@@ -23,7 +23,7 @@ from scheduler.errors import BackendClosed, ConfigError
 from scheduler.jobs import LEASE_EXPIRED, ErrorDetail, ErrorRecord, Job, NewJob
 from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, Promotion, Recovery, Renewal
 from scheduler.limits import MAX_ERRORS, check_duration, check_kind, check_limit, check_name, check_queues, check_token
-from scheduler.queues import Page, QueueStats, Retention
+from scheduler.queues import Page, QueueStats, Retention, cursor_of, place_of
 from scheduler.states import MOVES, TERMINAL, JobState
 from scheduler.urls import RETENTION_OPTIONS, retention_from, split_options
 
@@ -154,13 +154,12 @@ class DictBackend(Backend):
 
     def list(self, queue: str, state: JobState, *, cursor: str | None = None, limit: int = 100) -> Page:
         name, limit = check_name("queue", queue, ConfigError), check_limit(limit)
-        mark, _, last = ("after:" if cursor is None else cursor).partition(":")
-        if mark != "after":
-            raise ConfigError("cursor", "was not made by this store")
+        last = "" if cursor is None else place_of(name, state, cursor)
         with self._open():
             jobs = sorted((row.job for row in self._in((name,), state)), key=lambda job: job.id)
         rest = [job for job in jobs if cursor is None or job.id > last]
-        return Page(jobs=tuple(rest[:limit]), cursor=f"after:{rest[limit - 1].id}" if len(rest) > limit else None)
+        more = cursor_of(name, state, rest[limit - 1].id) if len(rest) > limit else None
+        return Page(jobs=tuple(rest[:limit]), cursor=more)
 
     def stats(self, queues: Sequence[str] | None = None) -> Sequence[QueueStats]:
         names = None if queues is None else check_queues(queues)

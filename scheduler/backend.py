@@ -122,8 +122,9 @@ class Backend(ABC):
         """
         A page of the queue's jobs in *state*, in an order of the store's own. None as cursor starts.
 
-        A walk over a still queue finds each job once; while jobs move it may miss or repeat some. A cursor that the
-        store did not make raises `ConfigError`.
+        A walk finds each job once that stays in the state, also while others leave it; of those that enter the state
+        meanwhile it may miss or repeat some. A cursor that the store did not make for a list of the same queue and
+        state raises `ConfigError`.
         """
 
     @abstractmethod

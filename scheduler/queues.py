@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from zlib import crc32
 
 from scheduler.errors import ConfigError
 from scheduler.jobs import Job
@@ -33,6 +34,23 @@ class Retention:
             JobState.CANCELLED: self.cancelled,
             JobState.DEAD: self.dead,
         }[state]
+
+
+def cursor_of(queue: str, state: JobState, place: str) -> str:
+    """A cursor for *place* in the list of *queue* and *state*, which `place_of` takes for that list alone."""
+    return f"{_list_number(queue, state):08x}.{place}"
+
+
+def place_of(queue: str, state: JobState, cursor: object) -> str:
+    """The place of a cursor of the same list; `ConfigError` for anything else."""
+    number, dot, place = cursor.partition(".") if isinstance(cursor, str) else ("", "", "")
+    if not dot or number != f"{_list_number(queue, state):08x}":
+        raise ConfigError("cursor", f"was not made by this store for a list of {state.value} jobs of this queue")
+    return place
+
+
+def _list_number(queue: str, state: JobState) -> int:
+    return crc32(f"{state.value} {queue}".encode())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from scheduler.errors import ConfigError
 from scheduler.jobs import Job
 from scheduler.limits import check_limit, check_name, check_queues
-from scheduler.queues import Page, QueueStats
+from scheduler.queues import Page, QueueStats, cursor_of, place_of
 from scheduler.states import JobState
 from scheduler_backends.memory.arguments import all_of, state_of
 from scheduler_backends.memory.chains import Chain
@@ -51,7 +51,7 @@ class ReadMethods:
 
 def _page_of(queue: MemoryQueue, state: JobState, cursor: str | None, limit: int) -> Page:
     """The jobs of *state* behind *cursor*: by version, partition and priority where those are kept apart."""
-    place, stamp, job_id = _read(cursor)
+    place, stamp, job_id = _read(None if cursor is None else place_of(queue.name, state, cursor))
     hint = queue.jobs.get(job_id)
     jobs: list[Job] = []
     last = ""
@@ -60,7 +60,7 @@ def _page_of(queue: MemoryQueue, state: JobState, cursor: str | None, limit: int
             continue
         for row in chain.following(stamp, hint) if at == place else chain.following():
             if len(jobs) == limit:
-                return Page(jobs=tuple(jobs), cursor=last)
+                return Page(jobs=tuple(jobs), cursor=cursor_of(queue.name, state, last))
             jobs.append(row.snapshot())
             last = "{}.{}.{}.{}.{}".format(*at, row.stamp, row.id)
     return Page(jobs=tuple(jobs), cursor=None)
@@ -72,10 +72,10 @@ def _chains(queue: MemoryQueue, state: JobState) -> Iterator[tuple[Place, Chain]
             yield (number, partition, priority), chain
 
 
-def _read(cursor: str | None) -> tuple[Place, int | None, str]:
-    if cursor is None:
+def _read(place: str | None) -> tuple[Place, int | None, str]:
+    if place is None:
         return (0, 0, 0), None, ""
-    match = _CURSOR.fullmatch(cursor) if isinstance(cursor, str) else None  # type: ignore[redundant-expr]  # callers may be untyped
+    match = _CURSOR.fullmatch(place)
     if match is None:
         raise ConfigError("cursor", "must be one that an earlier page of this list answered, or None")
     version, partition, priority, stamp, job_id = match.groups()

@@ -38,7 +38,7 @@ class Reads:
         check_queue(queue)
         state = JobState(state)
         check_limit(limit)
-        position = first_position(state) if cursor is None else read_cursor(state, cursor)
+        position = first_position(state) if cursor is None else read_cursor(queue, state, cursor)
         statement = self._statements.walk(state)
         jobs: list[Job] = []
         while True:
@@ -51,7 +51,7 @@ class Reads:
                 jobs.append(job_of(row, now))
                 position = position[0], key, row.id
             if len(rows) == wanted:
-                return Page(jobs=tuple(jobs), cursor=write_cursor(state, position))
+                return Page(jobs=tuple(jobs), cursor=write_cursor(queue, state, position))
             following = next_priority(state, position)
             if following is None:
                 return Page(jobs=tuple(jobs), cursor=None)

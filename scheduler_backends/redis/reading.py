@@ -9,12 +9,12 @@ from typing import NamedTuple, cast
 from scheduler.errors import BackendError, ConfigError
 from scheduler.jobs import Job
 from scheduler.limits import check_name
-from scheduler.queues import Page, QueueStats
+from scheduler.queues import Page, QueueStats, cursor_of, place_of
 from scheduler.states import JobState
 from scheduler_backends.redis.calls import Call, Calls
 from scheduler_backends.redis.codec import job_of
 from scheduler_backends.redis.errors import is_news, is_of_wrong_type, log
-from scheduler_backends.redis.keys import Keys, Partition
+from scheduler_backends.redis.keys import READY, Keys, Partition
 from scheduler_backends.redis.layout import Layout
 from scheduler_backends.redis.layouts import Layouts
 from scheduler_backends.redis.routing import Command
@@ -30,13 +30,16 @@ _COUNTED = (
     JobState.DEAD,
     JobState.CANCELLED,
 )  # in the order of stats.lua
-_CURSOR = re.compile(r"(\d{1,7})\.(\d{1,3})\.(\d{1,15})")
+_PLACE = re.compile(r"(\d{1,7})\.(\d{1,3})\.([0-9a-f]*)\.([0-9a-f]*)\.([0-9a-f]*)")
+_NUMBER = re.compile(rb"-?[0-9]{1,20}(\.[0-9]{1,20})?(e\+?[0-9]{1,2})?")
+_Mark = tuple[bytes, bytes, bytes]  # a place in one partition, as list.lua writes it
+_START: _Mark = (b"", b"", b"")
 
 
 class _Place(NamedTuple):
     version: int
     partition: int
-    entries: int  # in that partition that a walk has passed
+    mark: _Mark
 
 
 class Reading:
@@ -87,21 +90,24 @@ class Reading:
     def page(self, queue: str, state: JobState, cursor: str | None, limit: int) -> Page:
         """As `Backend.list`: partition by partition, the oldest version first."""
         partitions = self._layouts.of(queue, fresh=True).partitions
-        place = _parse(cursor)
+        place = _Place(0, 0, _START) if cursor is None else _parse(state, place_of(queue, state, cursor))
         found: dict[str, Job] = {}
         for partition in partitions:
             here = (partition.version, partition.number)
             if here < place[:2]:
                 continue
-            entries = place.entries if here == place[:2] else 0
-            while entries >= 0:
+            mark, more = place.mark if here == place[:2] else _START, 1
+            while more:
                 if len(found) >= limit:
-                    return Page(jobs=tuple(found.values()), cursor=f"{here[0]}.{here[1]}.{entries}")
+                    words = ".".join(word.hex() for word in mark)
+                    return Page(
+                        jobs=tuple(found.values()), cursor=cursor_of(queue, state, f"{here[0]}.{here[1]}.{words}")
+                    )
                 want = min(limit - len(found), SLICE)
-                entries, *flat = cast(
-                    "tuple[int, bytes, list[bytes]]",
-                    self._calls.one(LIST, partition, state.encode(), entries, want),
-                )
+                answer = self._calls.one(LIST, partition, state.encode(), want, *mark)
+                more, *words_and_flat = cast("list[int | bytes | list[bytes]]", answer)
+                mark = cast("_Mark", tuple(words_and_flat[:3]))
+                flat = words_and_flat[3:]
                 for raw, view in zip(flat[::2], flat[1::2], strict=True):
                     if view[0] == state.encode():
                         self._read(partition, cast("bytes", raw), cast("list[bytes]", view), found)
@@ -155,10 +161,17 @@ def _row(queue: str, layout: Layout, version: int, partitions: int, answers: lis
     )
 
 
-def _parse(cursor: str | None) -> _Place:
-    if cursor is None:
-        return _Place(0, 0, 0)
-    found = _CURSOR.fullmatch(str(cursor))
-    if found is None:
-        raise ConfigError("cursor", "is not one that this store made")
-    return _Place(*map(int, found.groups()))
+def _parse(state: JobState, text: str) -> _Place:
+    found = _PLACE.fullmatch(text)
+    try:
+        version, partition, *words = found.groups() if found else ()
+        first, member, last = (bytes.fromhex(word) for word in words)
+        if state is JobState.READY and first:
+            possible = int(first) in range(len(READY)) and int(last) > 0
+        else:
+            possible = _NUMBER.fullmatch(first) is not None
+        if possible or (first, member, last) == _START:
+            return _Place(int(version), int(partition), (first, member, last))
+    except ValueError:
+        pass
+    raise ConfigError("cursor", "is not one that this store made")

@@ -147,7 +147,9 @@ class Admin:
 
     def _move(self, queue: str, partition: Partition, state: JobState) -> int:
         """Bring some finished jobs to the active version, then delete them here; answers how many."""
-        _, *flat = cast("list[int | bytes | list[bytes]]", self._calls.one(LIST, partition, state.encode(), 0, BATCH))
+        start = (b"", b"", b"")
+        answer = self._calls.one(LIST, partition, state.encode(), BATCH, *start)
+        flat = cast("list[int | bytes | list[bytes]]", answer)[1 + len(start) :]
         views = {cast("bytes", raw): cast("list[bytes]", view) for raw, view in zip(flat[::2], flat[1::2], strict=True)}
         if not views:
             return 0

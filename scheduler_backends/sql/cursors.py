@@ -9,6 +9,7 @@ import re
 
 from scheduler.errors import ConfigError
 from scheduler.jobs import Priority
+from scheduler.queues import cursor_of, place_of
 from scheduler.states import JobState
 from scheduler_backends.sql.arguments import is_possible_id
 
@@ -28,24 +29,23 @@ def first_position(state: JobState) -> Position:
     return (0, "0" * 32, "") if state is JobState.LEASED else (0, -(2**63), "")
 
 
-def write_cursor(state: JobState, position: Position) -> str:
-    """The cursor after *position* in a list of *state*."""
-    text = json.dumps([state.value, *position], separators=(",", ":"))
-    return base64.urlsafe_b64encode(text.encode()).decode()
+def write_cursor(queue: str, state: JobState, position: Position) -> str:
+    """The cursor after *position* in a list of *queue* and *state*."""
+    text = json.dumps(position, separators=(",", ":"))
+    return cursor_of(queue, state, base64.urlsafe_b64encode(text.encode()).decode())
 
 
-def read_cursor(state: JobState, cursor: object) -> Position:
-    """The position of a cursor that `write_cursor` made for the same state; `ConfigError` for any other text."""
+def read_cursor(queue: str, state: JobState, cursor: object) -> Position:
+    """The position of a cursor that `write_cursor` made for the same list; `ConfigError` for any other text."""
     refused = ConfigError("cursor", f"was not made by this store for a list of {state.value} jobs")
-    if not isinstance(cursor, str):
-        raise refused
+    place = place_of(queue, state, cursor)
     try:
-        found = json.loads(base64.b64decode(cursor.encode("ascii"), altchars=b"-_", validate=True))
-        made_for, priority, key, id = found
+        found = json.loads(base64.b64decode(place.encode("ascii"), altchars=b"-_", validate=True))
+        priority, key, id = found
     except (ValueError, TypeError, binascii.Error, RecursionError):
         raise refused from None
     wanted = str if state is JobState.LEASED else int
-    if not (made_for == state.value and type(priority) is int and type(key) is wanted and isinstance(id, str)):
+    if not (type(priority) is int and type(key) is wanted and isinstance(id, str)):
         raise refused
     possible = _TOKEN.fullmatch(key) if isinstance(key, str) else -(2**63) <= key < 2**63
     if priority not in range(len(Priority)) or not (id == "" or is_possible_id(id)) or not possible:

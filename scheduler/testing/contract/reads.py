@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from scheduler.errors import ConfigError
+from scheduler.leases import Completion, Failure
 from scheduler.limits import MAX_NAME
-from scheduler.states import JobState
+from scheduler.states import TERMINAL, JobState
 from scheduler.testing.rig import LONG, Rig
 from scheduler.testing.situations import in_state
 
@@ -74,8 +75,36 @@ class ReadsContract:
         assert second == again
         assert not {job.id for job in page.jobs} & {job.id for job in second.jobs}
 
+    @pytest.mark.parametrize("limit", [1, 10])
+    @pytest.mark.parametrize("state", [each for each in JobState if each is JobState.DEAD or each not in TERMINAL])
+    def test_a_walk_whose_jobs_leave_page_by_page_finds_every_one(self, rig: Rig, state: JobState, limit: int) -> None:
+        """As of an operator who requeues, or cancels, all that a walk finds."""
+        number = 2 * limit + 5
+        jobs = rig.add_many(number, **({"delay": LONG} if state is JobState.SCHEDULED else {}))
+        leases = [] if state in (JobState.SCHEDULED, JobState.READY) else list(rig.lease(number))
+        if state is JobState.DEAD:
+            rig.backend.bury([Failure(lease=lease) for lease in leases])
+        elif state is JobState.RETRY_WAIT:
+            rig.backend.retry([Failure(lease=lease, delay=LONG) for lease in leases])
+        found: list[str] = []
+        cursor = None
+        for _ in range(number + 1):
+            page = rig.backend.list(rig.queue, state, cursor=cursor, limit=limit)
+            here = [job.id for job in page.jobs]
+            found += here
+            if state is JobState.DEAD:
+                rig.backend.requeue(rig.queue, here)
+            elif state is JobState.LEASED:
+                rig.backend.complete([Completion(lease=lease) for lease in leases if lease.job.id in here])
+            else:
+                rig.backend.cancel(rig.queue, here)
+            cursor = page.cursor
+            if cursor is None:
+                break
+        assert sorted(found) == sorted(job.id for job in jobs)
+
     def test_a_walk_survives_that_its_jobs_leave(self, rig: Rig) -> None:
-        """Under movement it may miss or repeat some; it still ends, and answers only jobs of the state."""
+        """It still ends, and answers only jobs of the state."""
         jobs = rig.add_many(9, delay=LONG)
         page = rig.backend.list(rig.queue, JobState.SCHEDULED, limit=3)
         rig.backend.cancel(rig.queue, [job.id for job in jobs[:6]])
@@ -92,6 +121,27 @@ class ReadsContract:
         with pytest.raises(ConfigError) as refusal:
             rig.backend.list(rig.queue, JobState.SCHEDULED, cursor=cursor)
         assert refusal.value.field == "cursor"
+
+    def test_a_cursor_is_good_for_the_list_that_it_was_made_for_alone(self, rig: Rig) -> None:
+        """The place of a list of dead jobs means nothing in one of ready jobs, or in another queue."""
+        other = rig.new_queue()
+        for queue in (rig.queue, other):
+            rig.add_many(3, queue=queue, delay=LONG)
+            rig.add_many(3, queue=queue)
+        pages = {
+            (queue, state): rig.backend.list(queue, state, limit=1)
+            for queue in (rig.queue, other)
+            for state in (JobState.SCHEDULED, JobState.READY)
+        }
+        for made_for, page in pages.items():
+            assert page.cursor is not None
+            for queue, state in pages:
+                if (queue, state) == made_for:
+                    assert rig.backend.list(queue, state, cursor=page.cursor, limit=1).jobs != page.jobs
+                    continue
+                with pytest.raises(ConfigError) as refusal:
+                    rig.backend.list(queue, state, cursor=page.cursor, limit=1)
+                assert refusal.value.field == "cursor"
 
     def test_jobs_of_other_queues_are_not_listed(self, rig: Rig) -> None:
         rig.add(queue=rig.new_queue(), delay=LONG)

@@ -1,51 +1,101 @@
 #!lua flags=no-writes
--- list: the ids from a place on in one state, and their views; who asks drops those that are in another state
+-- list: the ids behind a place in one state, and their views; who asks drops those that are in another state
 -- KEYS     jobs scheduled waiting ready0 ready1 ready2 ready3 tombs leased expiry holding history dead succeeded cancelled results
--- ARGV     state, place (entries before; leased: 16384 * lease groups before + members before), number of ids wanted
+-- ARGV     state, number of ids wanted, the place: score and member | ready: level and entry | leased: score and lease
+--          group, and the id in it; all '' at the beginning
 -- uses     ready due groups view
--- returns  next place or -1 when this partition is at its end, views with their ids in turn
-local state, place, want = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local ids, next_place = {}, -1
-local sorted = {scheduled = scheduled, retry_wait = waiting, dead = dead, succeeded = succeeded, cancelled = cancelled}
-if sorted[state] then
-    ids = call('ZRANGE', sorted[state], place, place + want - 1)
-    if #ids == want then next_place = place + want end
-elseif state == 'ready' then
-    local from = place
-    for level = 0, 3 do
-        local length = call('LLEN', lists[level])
-        if from < length and #ids < want then
-            local entries = call('LRANGE', lists[level], from, from + want - #ids - 1)
-            for _, entry in ipairs(entries) do
-                local id = string.sub(entry, 7)
-                -- A dead entry is older than the record of the job that took the same id again.
-                local created = call('HGET', tombs, level .. ':' .. id) and call('HGET', jobs, id)
-                if created and #created >= 8 and #entry > 6 then
-                    if struct.unpack('>I6', entry) < math.floor(struct.unpack('<i8', created) / 1000) then id = '' end
-                end
-                ids[#ids + 1] = id
-            end
-        end
-        from = math.max(from - length, 0)
+-- returns  1 more may follow | 0, the place behind the last of these (3 texts), ids and their views in turn
+local state, want = ARGV[1], tonumber(ARGV[2])
+local mark, member, last = ARGV[3], ARGV[4], ARGV[5]
+local MOST = 1000 -- entries or groups looked at in one call
+local ids, more = {}, 0
+
+-- Byte by byte, as the server sorts members: Lua's own comparison asks the locale.
+local function is_before(one, other)
+    for k = 1, math.min(#one, #other) do
+        local a, b = string.byte(one, k), string.byte(other, k)
+        if a ~= b then return a < b end
     end
-    if #ids == want then next_place = place + want end
-else -- leased: by lease group, of which none has more members than a place has room for
-    local rank, from = math.floor(place / 16384), place % 16384
-    while #ids < want do
-        local part = call('ZRANGE', expiry, rank, rank)[1]
-        if not part then break end
-        local group, names = group_of(part), members(call('HGET', holding, part))
-        local holders = names[1] and call('HMGET', leased, unpack(names)) or {}
-        local last = math.min(#names, from + want - #ids)
-        for k = from + 1, last do ids[#ids + 1] = holders[k] == group and names[k] or '' end
-        if last < #names then from = last else rank, from = rank + 1, 0 end
-    end
-    if #ids == want then next_place = rank * 16384 + from end
+    return #one < #other
 end
 
-local answer = {next_place}
+-- The rank of the first member behind a place. The member that stood there may have gone.
+local function rank_behind(index)
+    local low, high = call('ZCOUNT', index, '-inf', '(' .. mark), call('ZCOUNT', index, '-inf', mark)
+    while low < high do
+        local middle = math.floor((low + high) / 2)
+        if is_before(member, call('ZRANGE', index, middle, middle)[1]) then high = middle else low = middle + 1 end
+    end
+    return low
+end
+
+-- A dead entry is older than the record of the job that took the same id again.
+local function is_entombed(level, entry, id)
+    local created = call('HGET', tombs, level .. ':' .. id) and call('HGET', jobs, id)
+    if not created then return false end
+    return #created >= 8 and #entry > 6 and struct.unpack('>I6', entry) < math.floor(struct.unpack('<i8', created) / 1000)
+end
+
+local sorted = {scheduled = scheduled, retry_wait = waiting, dead = dead, succeeded = succeeded, cancelled = cancelled}
+if sorted[state] then
+    local from = mark == '' and 0 or rank_behind(sorted[state])
+    local found = call('ZRANGE', sorted[state], from, from + want - 1, 'WITHSCORES')
+    for k = 1, #found, 2 do ids[#ids + 1], member, mark = found[k], found[k], found[k + 1] end
+    more = #ids == want and 1 or 0
+elseif state == 'ready' then
+    -- Entries leave a list at its head: where the one of this place has gone, so have all that stood before it.
+    local level, from, looked = tonumber(mark) or 0, 0, 0
+    if mark ~= '' then
+        local places = call('LPOS', lists[level], member, 'COUNT', tonumber(last))
+        from = #places > 0 and places[#places] + 1 or 0
+    end
+    local step = call('EXISTS', tombs) == 1 and MOST or want
+    while level <= 3 and #ids < want and looked < MOST do
+        local entries = call('LRANGE', lists[level], from, from + step - 1)
+        for _, entry in ipairs(entries) do
+            if #ids == want or looked == MOST then break end
+            from, looked, mark, member = from + 1, looked + 1, tostring(level), entry
+            local id = string.sub(entry, 7)
+            if step == want or not is_entombed(level, entry, id) then ids[#ids + 1] = id end
+        end
+        if #entries == 0 then level, from = level + 1, 0 end
+    end
+    if looked > 0 then -- the same entry may stand there twice, a dead one and its successor in one millisecond
+        local passed = level > tonumber(mark) and 0 or from -- 0: all of that list
+        last = tostring(#call('LPOS', lists[tonumber(mark)], member, 'COUNT', 0, 'MAXLEN', passed))
+    end
+    more = level <= 3 and 1 or 0
+else -- leased: by lease group
+    local rank, from, looked = 0, 0, 0
+    if mark ~= '' then
+        rank = rank_behind(expiry)
+        -- One that was renewed meanwhile is met again as a whole.
+        if tonumber(call('ZSCORE', expiry, member) or '') == tonumber(mark) then rank = rank - 1 end
+    end
+    while #ids < want and looked < MOST do
+        local found = call('ZRANGE', expiry, rank, rank, 'WITHSCORES')
+        if not found[1] then break end
+        local names = members(call('HGET', holding, found[1]))
+        local holders = names[1] and call('HMGET', leased, unpack(names)) or {}
+        local passed = 0
+        for k, id in ipairs(found[1] == member and found[2] == mark and names or {}) do
+            if id == last then passed = k end
+        end
+        for k, id in ipairs(names) do
+            if k > passed and holders[k] == group_of(found[1]) and #ids < want then
+                ids[#ids + 1] = id
+                mark, member, last = found[2], found[1], id
+            end
+        end
+        rank, looked = rank + 1, looked + 1
+        if #ids < want then mark, member, last = found[2], found[1], names[#names] or '' end
+    end
+    more = (#ids == want or looked == MOST) and 1 or 0
+end
+
+local answer = {more, mark, member, last}
 for _, id in ipairs(ids) do
-    local job = id ~= '' and view(id)
+    local job = view(id)
     if job then
         answer[#answer + 1] = id
         answer[#answer + 1] = job
