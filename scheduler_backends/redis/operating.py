@@ -33,9 +33,9 @@ class Operating:
         for partition in self._layouts.of(queue, fresh=True).partitions:
             while gone < limit:
                 share = min(limit - gone, SLICE)
-                went = cast("int", self._calls.one(PURGE, partition, state.encode(), share))
+                went, more = cast("tuple[int, int]", self._calls.one(PURGE, partition, state.encode(), share))
                 gone += went
-                if went < share:
+                if not more:
                     break
         return gone
 

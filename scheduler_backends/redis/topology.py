@@ -10,6 +10,7 @@ partitions were seen so. Until then every worker looks into it. No step needs tw
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from secrets import token_hex
 from typing import cast
 
 from scheduler.backend import Finished
@@ -77,7 +78,7 @@ class Admin:
         # A kindness to producers, who learn of it so at once. What is not sealed now is when the version is completed.
         try:
             for partitions_of_version in layout.versions[1:]:
-                self._seal(partitions_of_version, closing=0)
+                self._seal(partitions_of_version)
         except BackendError as error:
             log.warning("the older versions of queue %r could not be sealed yet: %s", queue, error)
         self._tell(queue)
@@ -97,18 +98,19 @@ class Admin:
             if version > max(one.version for one in layout.topology.versions):
                 raise TopologyError(f"queue {queue!r} has never had a version {version}")
             return layout.topology
+        owner = token_hex(8).encode()
         try:
             in_the_way = frozenset(JobState) if finished == "refuse" else LIVE
-            self._refuse_if_any(queue, version, self._seal(partitions, closing=CLOSING), in_the_way)
+            self._refuse_if_any(queue, version, self._seal(partitions, owner, closing=CLOSING), in_the_way)
             for _ in range(ROUNDS):
                 if finished != "refuse":
-                    self._empty(queue, partitions, finished)
-                counts = self._seal(partitions, closing=CLOSING)
+                    self._empty(queue, partitions, finished, owner)
+                counts = self._seal(partitions, owner, closing=CLOSING)
                 if not any(counts.values()):
                     break
             self._refuse_if_any(queue, version, counts, frozenset(JobState))
         finally:
-            self._stop_closing(partitions)
+            self._stop_closing(partitions, owner)
         fields = self._calls.on_key(TOPOLOGY_REMOVE, self._keys.topology(queue), version)
         layout = self._layouts.noted(queue, fields)
         self._layouts.tell(queue)
@@ -116,11 +118,19 @@ class Admin:
         self._tell(queue)
         return layout.topology
 
-    def _seal(self, partitions: Sequence[Partition], *, closing: int) -> dict[JobState, int]:
-        """Let no job in any more; answers how many are there, by state."""
-        answers = self._calls.all([Call(SEAL, one, (self._calls.now(), closing)) for one in partitions])
-        rows = cast("list[list[int]]", answers)
-        return {state: sum(row[place] for row in rows) for place, state in enumerate(_COUNTED)}
+    def _seal(self, partitions: Sequence[Partition], owner: bytes = b"", *, closing: int = 0) -> dict[JobState, int]:
+        """
+        Let no job in any more; answers how many are there, by state.
+
+        owner: the completion for which requeue is refused for *closing* ms more. Nobody else ends that.
+        """
+        rows: dict[Partition, list[int]] = {}
+        left = list(partitions)
+        while left:
+            answers = self._calls.all([Call(SEAL, one, (self._calls.now(), owner, closing)) for one in left])
+            rows.update(zip(left, cast("list[list[int]]", answers), strict=True))
+            left = [one for one in left if rows[one][-1]]
+        return {state: sum(row[place] for row in rows.values()) for place, state in enumerate(_COUNTED)}
 
     def _refuse_if_any(
         self, queue: str, version: int, counts: Mapping[JobState, int], states: frozenset[JobState]
@@ -130,20 +140,22 @@ class Admin:
             told = ", ".join(f"{count} {state}" for state, count in there.items())
             raise TopologyError(f"version {version} of queue {queue!r} still holds jobs: {told}", counts=there)
 
-    def _stop_closing(self, partitions: Sequence[Partition]) -> None:
+    def _stop_closing(self, partitions: Sequence[Partition], owner: bytes) -> None:
         try:
-            self._seal(partitions, closing=0)
+            self._seal(partitions, owner)
         except BackendError as error:  # it ends by itself, and must not hide what went wrong before
             log.warning("requeue stays refused for up to %d s: %s", CLOSING // 1000, error)
 
-    def _empty(self, queue: str, partitions: Sequence[Partition], finished: Finished) -> None:
+    def _empty(self, queue: str, partitions: Sequence[Partition], finished: Finished, owner: bytes) -> None:
         for partition in partitions:
+            self._seal([partition], owner, closing=CLOSING)  # those before it may have taken long
             for state in _FINISHED:
                 while self._purge(partition, state) if finished == "purge" else self._move(queue, partition, state):
-                    self._seal([partition], closing=CLOSING)
+                    self._seal([partition], owner, closing=CLOSING)
 
     def _purge(self, partition: Partition, state: JobState) -> int:
-        return cast("int", self._calls.one(PURGE, partition, state.encode(), BATCH))
+        gone, _ = cast("tuple[int, int]", self._calls.one(PURGE, partition, state.encode(), BATCH))
+        return gone
 
     def _move(self, queue: str, partition: Partition, state: JobState) -> int:
         """Bring some finished jobs to the active version, then delete them here; answers how many."""

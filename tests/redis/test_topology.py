@@ -8,7 +8,7 @@ from itertools import chain
 
 import pytest
 
-from patience import PATIENCE
+from patience import PATIENCE, until
 from scheduler.backend import TopologyAdmin, Wakeups
 from scheduler.errors import BackendUnavailable, TopologyError
 from scheduler.identity import new_token
@@ -138,9 +138,11 @@ def test_requeue_is_refused_while_a_version_is_completed_and_allowed_after_a_fai
     held = lease(backend)
     backend.bury([Failure(lease=one) for one in held if one.job.id == "dead"])
     backend.promote_queue_version("default", 2, 1)
-    backend._admin._seal(backend._layouts.of("default", fresh=True).versions[1], closing=topology.CLOSING)
+    old = backend._layouts.of("default", fresh=True).versions[1]
+    backend._admin._seal(old, b"0a", closing=topology.CLOSING)
     (answer,) = backend.requeue("default", ["dead"])
     assert (answer.moved, answer.state) == (False, JobState.DEAD)
+    backend._admin._stop_closing(old, b"0a")
     with pytest.raises(TopologyError) as refusal:
         backend.complete_draining_version("default", 1, finished="move")
     assert refusal.value.counts == {"leased": 1}
@@ -156,7 +158,7 @@ def test_a_finished_job_that_is_there_already_is_kept_when_moved(new_backend, re
     backend.promote_queue_version("default", 2, 3)
     layout = backend._layouts.of("default", fresh=True)
     (old,) = layout.versions[1]
-    _, *flat = backend._calls.one(scripts.LIST, old, b"dead", 0, 100)
+    _, _, _, _, *flat = backend._calls.one(scripts.LIST, old, b"dead", 100, b"", b"", b"")
     backend._admin._bring("default", dict(zip(flat[::2], flat[1::2], strict=True)))
     assert backend.complete_draining_version("default", 1, finished="move").draining == ()
     jobs = backend.get("default", names("job", 450))
@@ -269,3 +271,45 @@ def test_versions_change_while_threads_enqueue_and_work(new_backend, redis_url):
             thread.join(PATIENCE)
     assert not failures
     assert sorted([*chain(*done), *complete(admin)]) == sorted([*chain(*enqueued), "first"])
+
+
+@pytest.mark.parametrize("meddle", ["refused", "repeated"])
+def test_nobody_else_ends_the_protection_of_a_move(new_backend, redis_url, monkeypatch, meddle):
+    """Else a dead job could be requeued in the old version while the move has brought it to the new one."""
+    mover, other, stale = (new_backend(redis_url, partitions=1, topology_interval=3_600.0) for _ in range(3))
+    add(mover, "job")
+    mover.bury([Failure(lease=one) for one in lease(mover)])
+    assert stale.get("default", ["job"])["job"].queue_version == 1  # it will not look again
+    mover.promote_queue_version("default", 2, 1)
+    bring = mover._admin._bring
+    answers = []
+
+    def bring_and_be_disturbed(queue, views):
+        bring(queue, views)
+        if meddle == "refused":
+            with pytest.raises(TopologyError):
+                other.complete_draining_version("default", 1)
+        else:
+            other.promote_queue_version("default", 2, 1)
+        answers.extend(stale.requeue("default", ["job"]))
+
+    monkeypatch.setattr(mover._admin, "_bring", bring_and_be_disturbed)
+    mover.complete_draining_version("default", 1, finished="move")
+    assert [(one.moved, one.state) for one in answers] == [(False, JobState.DEAD)]
+    (row,) = mover.stats(["default"])
+    assert (row.version, row.counts[JobState.DEAD], row.counts[JobState.READY]) == (2, 1, 0)
+
+
+def test_the_protection_ends_with_its_owner_alone(new_backend, redis_url, raw):
+    """A completion that is refused ends its own, and one that died is forgotten after a while."""
+    backend = new_backend(redis_url, partitions=1)
+    add(backend, "live", "job")
+    backend.bury([Failure(lease=one) for one in lease(backend) if one.job.id == "job"])
+    backend.promote_queue_version("default", 2, 1)
+    (partition,) = backend._layouts.of("default", fresh=True).versions[1]
+    backend._calls.one(scripts.SEAL, partition, b"", b"dead0", 60_000)
+    with pytest.raises(TopologyError):
+        backend.complete_draining_version("default", 1)
+    assert not backend.requeue("default", ["job"])[0].moved
+    backend._calls.one(scripts.SEAL, partition, b"", b"dead0", 1)
+    until(lambda: backend.requeue("default", ["job"])[0].moved)

@@ -40,21 +40,24 @@ if paused then want = 0 end
 local taken, number, cut = {}, 0, {} -- counted, since Lua searches for the length of a table each time
 for level = 0, 3 do
     local from = 0
-    while want > number do
-        local asked = want - number
+    while want > number and budget > 0 do
+        local asked = entombed and math.max(want - number, 100) or want - number
         local entries = call('LRANGE', lists[level], from, from + asked - 1)
-        from = from + #entries
         for k = 1, #entries do
+            if number == want or budget < 1 then break end
             local id = string.sub(entries[k], 7)
-            if not (entombed and is_dead(level, id)) then
+            if entombed and is_dead(level, id) then
+                budget = budget - 1
+            else
                 number = number + 1
                 taken[number] = id
             end
+            from = from + 1
         end
         if #entries < asked then break end
     end
     if from > 0 then cut[level] = from end
-    if want <= number then break end
+    if want <= number or budget < 1 then break end
 end
 
 if number > 0 then
@@ -107,7 +110,7 @@ for level, from in pairs(cut) do
 end
 
 local more = 0
-if not paused and number >= want then more = math.min(call('EXISTS', ready0, ready1, ready2, ready3), 1) end
+if not paused and (number >= want or budget < 1) then more = math.min(call('EXISTS', ready0, ready1, ready2, ready3), 1) end
 local histories = {}
 if #ids > 0 and call('EXISTS', history) == 1 then
     local found = call('HMGET', history, unpack(ids))

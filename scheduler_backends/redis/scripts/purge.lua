@@ -3,7 +3,7 @@
 -- KEYS     meta jobs scheduled waiting ready0 ready1 ready2 ready3 tombs leased history dead succeeded cancelled results
 -- ARGV     state, limit
 -- uses     ready tombs meant
--- returns  how many went
+-- returns  how many went, 1 = there may be more
 local state, left = ARGV[1], tonumber(ARGV[2])
 local sorted = {scheduled = scheduled, retry_wait = waiting, dead = dead, succeeded = succeeded, cancelled = cancelled}
 local source = sorted[state]
@@ -12,16 +12,17 @@ if source then
     ids = call('ZRANGE', source, 0, left - 1)
 else
     for level = 0, 3 do
-        while #ids < left do
+        while #ids < left and budget > 0 do
             local entry = call('LPOP', lists[level])
             if not entry then break end
             local id = string.sub(entry, 7)
-            if not is_dead(level, id) then ids[#ids + 1] = id end
+            if is_dead(level, id) then budget = budget - 1 else ids[#ids + 1] = id end
         end
         sweep(level)
     end
 end
-if #ids == 0 then return 0 end
+local more = (#ids == left or budget < 1) and 1 or 0
+if #ids == 0 then return {0, more} end
 
 local mine = {}
 if state == 'scheduled' or state == 'retry_wait' or not source then
@@ -48,4 +49,4 @@ else
 end
 delete(mine)
 if source and #ids > 0 then call('ZREM', source, unpack(ids)) end
-return #ids
+return {#ids, more}

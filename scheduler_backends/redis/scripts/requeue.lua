@@ -2,11 +2,11 @@
 -- requeue: dead -> ready, attempts and crashes 0, errors kept. Refused while the version is being completed.
 -- KEYS     meta jobs scheduled waiting ready0 ready1 ready2 ready3 leased expiry holding history dead succeeded cancelled results
 -- ARGV     now, channel, ids
--- uses     clock record ready due wake groups history view
+-- uses     clock record ready due wake groups history view closing
 -- returns  per id: '' no such job | '!' moved | the state that forbids it
 local now = clock(ARGV[1])
 local now_ms = math.floor(now / 1000)
-local closing = (tonumber(call('HGET', meta, 'closing') or '0') or 0) * 1000 > now
+local closing = next(closers(now_ms)) ~= nil
 for level = 0, 3 do call('LLEN', lists[level]) end
 
 local answer, news = {}, false

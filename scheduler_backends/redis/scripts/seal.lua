@@ -1,17 +1,25 @@
 #!lua flags=allow-oom
 -- seal: no job enters this partition any more, for ever; while it is being closed no dead job comes back to life
--- KEYS     meta scheduled waiting ready0 ready1 ready2 ready3 leased dead succeeded cancelled
--- ARGV     now, ms from now in which requeue is refused (0 = end that)
--- uses     clock ready due
--- returns  scheduled, ready, leased, retry_wait, succeeded, dead, cancelled
+-- KEYS     meta scheduled waiting ready0 ready1 ready2 ready3 tombs leased dead succeeded cancelled
+-- ARGV     now, who completes the version ('' nobody), ms from now in which requeue is refused for it (0 = it has ended)
+-- uses     clock ready tombs due closing
+-- returns  scheduled, ready, leased, retry_wait, succeeded, dead, cancelled, 1 = ask again: dead entries hide what is ready
 local now_ms = math.floor(clock(ARGV[1]) / 1000)
 call('HSET', meta, 'gate', 'sealed')
-if ARGV[2] == '0' then call('HDEL', meta, 'closing') else call('HSET', meta, 'closing', whole(now_ms + ARGV[2])) end
-local number = 0
-for level = 0, 3 do number = number + call('LLEN', lists[level]) end
--- No list begins with a dead entry, so where there is one at all, there is a job.
+if ARGV[2] ~= '' then
+    local marks, words = closers(now_ms), {}
+    marks[ARGV[2]] = ARGV[3] ~= '0' and whole(now_ms + ARGV[3]) or nil
+    for owner, until_ms in pairs(marks) do words[#words + 1] = owner .. ' ' .. until_ms end
+    if #words > 0 then call('HSET', meta, 'closing', table.concat(words, ' ')) else call('HDEL', meta, 'closing') end
+end
+local number, again = 0, 0
+for level = 0, 3 do
+    if not sweep(level) then again = 1 end
+    number = number + call('LLEN', lists[level])
+end
+-- Once they are swept no list begins with a dead entry, so where there is one at all, there is a job.
 if number > 0 then number = math.max(number - (tonumber(call('HGET', meta, 'tombs') or '0') or 0), 1) end
 return {
     call('ZCARD', scheduled), number, math.max(call('HLEN', leased) - 1, 0), call('ZCARD', waiting),
-    call('ZCARD', succeeded), call('ZCARD', dead), call('ZCARD', cancelled),
+    call('ZCARD', succeeded), call('ZCARD', dead), call('ZCARD', cancelled), again,
 }

@@ -1,5 +1,6 @@
 -- A job cancelled while ready leaves its entry in the list, dead: tombs counts those by level and id. Dead entries of
--- an id always stand before its live one, and no list begins with a dead entry (so "not empty" means "has a job").
+-- an id always stand before its live one. Dead entries at the head of a list are removed, so that "not empty" means "has a
+-- job", but at most 1,000 in one call of a script: what is left then is removed by the next calls that look.
 -- meta.tombs is how many there are in all; where that is no number any more, they are counted anew.
 local function add_tombs(number)
     if type(redis.pcall('HINCRBY', meta, 'tombs', number)) ~= 'number' then
@@ -26,10 +27,16 @@ local function is_dead(level, id)
     return true
 end
 
+local budget = 1000 -- dead entries that this call may still remove
+
+-- Answers whether the list does not begin with a dead entry any more.
 local function sweep(level)
     while true do
         local entry = call('LINDEX', lists[level], 0)
-        if not entry or not is_dead(level, string.sub(entry, 7)) then return end
+        if not entry or call('HEXISTS', tombs, level .. ':' .. string.sub(entry, 7)) == 0 then return true end
+        if budget < 1 then return false end
+        budget = budget - 1
+        is_dead(level, string.sub(entry, 7))
         call('LPOP', lists[level])
     end
 end
