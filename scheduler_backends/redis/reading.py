@@ -104,12 +104,13 @@ class Reading:
                         jobs=tuple(found.values()), cursor=cursor_of(queue, state, f"{here[0]}.{here[1]}.{words}")
                     )
                 want = min(limit - len(found), SLICE)
-                answer = self._calls.one(LIST, partition, state.encode(), want, *mark)
-                more, *words_and_flat = cast("list[int | bytes | list[bytes]]", answer)
-                mark = cast("_Mark", tuple(words_and_flat[:3]))
-                flat = words_and_flat[3:]
+                more, first, member, last, *flat = cast(
+                    "tuple[int, bytes, bytes, bytes, *tuple[bytes | list[bytes], ...]]",
+                    self._calls.one(LIST, partition, state.encode(), want, *mark),
+                )
+                mark = (first, member, last)
                 for raw, view in zip(flat[::2], flat[1::2], strict=True):
-                    if view[0] == state.encode():
+                    if cast("list[bytes]", view)[0] == state.encode():
                         self._read(partition, cast("bytes", raw), cast("list[bytes]", view), found)
         return Page(jobs=tuple(found.values()), cursor=None)
 
