@@ -24,6 +24,7 @@ from scheduler.values import maker_of
 from scheduler_backends.redis.keys import Partition
 from scheduler_backends.redis.records import (
     FORMAT,
+    LAST_US,
     NO_EXTRA,
     NO_HISTORY,
     RECORD,
@@ -91,7 +92,7 @@ def stored(job: NewJob, partition: Partition, now_us: int) -> Enqueued:
         if job.run_at is not None:
             run_at, run_us = job.run_at, micros(job.run_at)
         else:
-            run_us = now_us + round((job.delay or 0.0) * 1_000_000)
+            run_us = min(now_us + round((job.delay or 0.0) * 1_000_000), LAST_US)
             run_at = moment(run_us)
         due_ms = -(-run_us // 1000)
         if due_ms > now_us // 1000:
@@ -114,7 +115,7 @@ def leases_of(  # noqa: PLR0917 - called for every batch
     expires_us: int,
 ) -> tuple[list[Lease], list[Unread]]:
     """The leases that lease.lua answered, and id, record and history of the jobs that cannot be read."""
-    expires_at = moment(expires_us)
+    expires_at = moment(min(expires_us, LAST_US))
     pasts = dict(zip(histories[::2], histories[1::2], strict=True))
     leases: list[Lease] = []
     damaged: list[Unread] = []

@@ -203,7 +203,12 @@ def _warn_of_eviction(connection: Connection) -> None:
     try:
         connection.send_packed_command(connection.pack_command(b"CONFIG", b"GET", b"maxmemory-policy"), False)
         answer = connection.read_response()
-    except ResponseError:  # many hosted servers forbid CONFIG
+    except ResponseError as error:  # many hosted servers forbid CONFIG
+        log.warning(
+            "the eviction policy of this Redis cannot be read (%s): make sure that maxmemory-policy is noeviction, or "
+            "allow +config|get",
+            error,
+        )
         return
     flat = [*answer.keys(), *answer.values()] if isinstance(answer, dict) else answer  # RESP3 has maps
     policy = flat[-1].decode() if isinstance(flat, list) and flat else "noeviction"

@@ -48,6 +48,10 @@ def moment(us: int) -> datetime:
     return _EPOCH + timedelta(microseconds=us)
 
 
+LAST_US = 253_402_300_799_999_968
+"""The last microsecond of the year 9999 that scripts can count: they have 53 bits."""
+
+
 def moment_of(ms: bytes) -> datetime:
     """The datetime of a score, which anybody may have written: the nearest that there is."""
     try:

@@ -23,9 +23,11 @@ SLICE = 1_000  # jobs in one script; Lua's unpack ends near 8,000 values
 def group_of(token: str) -> bytes:
     """The lease group that a token names."""
     try:
-        return bytes.fromhex(token)
+        group = bytes.fromhex(token)
     except ValueError:
-        return token.encode(errors="replace")[:64]  # no token of ours, so no group has this name: it is refused
+        group = b""
+    # Any other text than that of the token names no group, and is refused; upper case and spaces are read as well.
+    return group if group.hex() == token else token.encode(errors="replace")[:64]
 
 
 class Settling:

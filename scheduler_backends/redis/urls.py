@@ -23,6 +23,14 @@ def _protocol(text: str) -> int:
     return int(text)
 
 
+def _cert_reqs(text: str) -> str:
+    known = {"none": "none", "optional": "optional", "required": "required"}
+    found = known.get(text.lower().removeprefix("cert_"))
+    if found is None:
+        raise ValueError("must be none, optional or required")
+    return found
+
+
 CONNECTION_OPTIONS: Mapping[str, Parser] = {
     "timeout": float,
     "protocol": _protocol,
@@ -31,7 +39,7 @@ CONNECTION_OPTIONS: Mapping[str, Parser] = {
     "ssl_ca_certs": str,
     "ssl_certfile": str,
     "ssl_keyfile": str,
-    "ssl_cert_reqs": str,
+    "ssl_cert_reqs": _cert_reqs,
     "ssl_check_hostname": boolean,
     "tls": boolean,
     "sentinel_username": str,
@@ -52,14 +60,13 @@ def router_for_url(url: str, options: Mapping[str, Option], timeout: float) -> R
     for name in ("protocol", "client_name"):
         if name in options:
             settings[name] = options[name]
+    tls = scheme in ("rediss", "valkeys") or bool(options.get("tls"))
+    settings |= _tls_settings(options, tls=tls)
     hosts, path = _hosts(parts, settings), parts.path
     if scheme == "unix":
         del settings["socket_keepalive"]
         settings |= {"path": unquote(path), "db": options.get("db", 0)}
         return one_node(driver.UnixDomainSocketConnection, settings)
-    tls = scheme in ("rediss", "valkeys") or bool(options.get("tls"))
-    if tls:
-        settings |= {name: value for name, value in options.items() if name.startswith("ssl_")}
     connection_class = driver.SSLConnection if tls else driver.Connection
     if scheme == "redis+cluster":
         if path.strip("/0") or options.get("db"):
@@ -73,6 +80,16 @@ def router_for_url(url: str, options: Mapping[str, Option], timeout: float) -> R
         raise ConfigError("url", f"{scheme}:// takes one host; several are for redis+sentinel:// and redis+cluster://")
     settings["host"], settings["port"] = hosts[0]
     return one_node(connection_class, settings)
+
+
+def _tls_settings(options: Mapping[str, Option], *, tls: bool) -> Settings:
+    settings: Settings = {name: value for name, value in options.items() if name.startswith("ssl_")}
+    if not tls:
+        for name in settings:
+            raise ConfigError(name, "is for TLS alone: rediss://, valkeys:// or tls=true")
+    if settings.get("ssl_cert_reqs") == "none" and settings.setdefault("ssl_check_hostname", False):
+        raise ConfigError("ssl_check_hostname", "cannot be true where ssl_cert_reqs is none")
+    return settings
 
 
 def _sentinel(

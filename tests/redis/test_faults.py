@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from scheduler.errors import BackendClosed, BackendError, BackendUnavailable
 from scheduler.identity import new_token
 from scheduler.jobs import ErrorDetail, NewJob
 from scheduler.leases import Completion, Failure, Lease
+from scheduler.queues import Retention
 from scheduler.states import JobState
 from scheduler_backends.redis import RedisBackend, nodes, scripts
 
@@ -340,23 +342,63 @@ def test_a_user_without_the_channel_still_enqueues(new_redis_server, new_backend
     assert len(lease(backend)) == 5
 
 
-def test_the_rights_that_the_documentation_names_are_enough(new_redis_server, new_backend, caplog):
+def rights_of_the_page() -> list[str]:
+    """What docs/stores/redis.md gives to a user, without the command itself."""
+    page = Path(__file__).parents[2] / "docs" / "stores" / "redis.md"
+    words = page.read_text("utf-8").partition("ACL SETUSER worker ")[2].partition("```")[0].split()
+    assert "+evalsha" in words
+    return words
+
+
+def test_the_rights_that_the_documentation_names_are_enough_and_end_at_the_prefix(
+    new_redis_server, new_backend, caplog
+):
     server = new_redis_server(persistence="none")
-    rights = ("~{shop*", "resetchannels", "&shop:*", "+@all", "-@admin", "-@dangerous")
-    server.command("ACL", "SETUSER", "worker", "on", ">secret", *rights)
-    backend = new_backend(server.url.replace("redis://", "redis://worker:secret@"), prefix="shop")
+    server.command("ACL", "SETUSER", "worker", *rights_of_the_page())
+    as_worker = server.url.replace("redis://", "redis://worker:secret@")
+    backend = new_backend(as_worker, prefix="shop", retention=Retention(succeeded=60.0))
     waiter = backend.waiter(["default"])
     until(lambda: not waiter.wait(0.05))
     backend.enqueue(jobs(20))
+    backend.enqueue([NewJob(type="t", delay=600.0)])
     until(lambda: waiter.wait(1.0))
     held = lease(backend)
+    backend.renew(held[1:], 60.0)
+    backend.renew(held, 60.0)
     backend.retry([Failure(lease=one, error=FAILURE) for one in held[:5]])
-    assert backend.complete([Completion(lease=one) for one in held[5:]]) == []
+    backend.release(held[5:7])
+    backend.bury([Failure(lease=one, error=FAILURE) for one in held[7:9]])
+    assert backend.complete([Completion(lease=one) for one in held[9:]]) == []
+    again = backend.lease(["default"], token=new_token(), worker_id="w", duration=0.01, limit=1)
+    until(lambda: backend.recover_expired(["default"], 100).ready or not again)
+    for state in JobState:
+        backend.list("default", state)
+    backend.pause("default")
+    backend.resume("default")
+    backend.promote_due(["default"], 100)
+    backend.trim(["default"], 100)
     backend.promote_queue_version("default", 2, 4)
-    backend.cancel("default", [one.job.id for one in held])
-    backend.complete_draining_version("default", 1)
-    assert backend.stats()[0].version == 2
+    backend.requeue("default", [held[7].job.id])
+    backend.cancel("default", list(backend.get("default", [one.job.id for one in held])))
+    for state in (JobState.READY, JobState.SCHEDULED, JobState.RETRY_WAIT):
+        backend.purge("default", state, 100)
+    backend.complete_draining_version("default", 1, finished="move")
+    assert [row.version for row in backend.stats()] == [2]
     assert not caplog.records
+    with pytest.raises(BackendError, match="refuses"):
+        new_backend(as_worker, prefix="shop2").enqueue(jobs(1))
+    with pytest.raises(BackendError, match="refuses"):
+        new_backend(as_worker, prefix="shop2").stats()
+
+
+def test_an_eviction_policy_that_cannot_be_read_is_told(new_redis_server, new_backend, caplog):
+    server = new_redis_server(persistence="none")
+    rights = [word for word in rights_of_the_page() if word != "+config|get"]
+    server.command("ACL", "SETUSER", "worker", *rights)
+    new_backend(server.url.replace("redis://", "redis://worker:secret@"), prefix="shop").ping()
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert "maxmemory-policy is noeviction" in told
+    assert "+config|get" in told
 
 
 def test_a_store_that_may_throw_jobs_away_is_warned_of_once(new_redis_server, new_backend, caplog):

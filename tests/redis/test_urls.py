@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+
 import pytest
 import redis
 from redis.asyncio import Redis as AsyncRedis
@@ -103,12 +105,32 @@ def test_options_of_the_url_go_before_those_of_the_arguments():
         ("redis+sentinel://localhost", "url"),
         ("redis+cluster://localhost/1", "db"),
         ("memcached://localhost", "url"),
+        ("rediss://localhost?ssl_cert_reqs=nonsense", "ssl_cert_reqs"),
+        ("rediss://localhost?ssl_cert_reqs=", "ssl_cert_reqs"),
+        ("rediss://localhost?ssl_cert_reqs=none&ssl_check_hostname=true", "ssl_check_hostname"),
+        ("redis://localhost?ssl_ca_certs=/etc/ca.pem", "ssl_ca_certs"),
+        ("unix:///run/redis.sock?ssl_cert_reqs=none", "ssl_cert_reqs"),
     ],
 )
 def test_a_wrong_part_of_a_url_is_named(url, field):
     with pytest.raises(ConfigError) as refusal:
         RedisBackend(url)
     assert refusal.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("none", ssl.CERT_NONE),
+        ("CERT_NONE", ssl.CERT_NONE),
+        ("CERT_REQUIRED", ssl.CERT_REQUIRED),
+        ("optional", ssl.CERT_OPTIONAL),
+    ],
+)
+def test_how_certificates_are_checked_is_read_in_every_usual_spelling(written, read):
+    made = settings(RedisBackend(f"rediss://localhost?ssl_cert_reqs={written}"))
+    assert made["cert_reqs"] == read
+    assert made["check_hostname"] == (read != ssl.CERT_NONE)
 
 
 def test_a_password_is_not_shown():

@@ -7,11 +7,12 @@ from datetime import timedelta
 
 import pytest
 
+from scheduler.identity import new_token
 from scheduler.leases import Completion
 from scheduler.queues import Retention
 from scheduler.states import JobState
 from scheduler.testing.contract.stand import OpenRig
-from scheduler.testing.rig import Rig
+from scheduler.testing.rig import LONG, Rig
 
 
 class CompleteContract:
@@ -105,3 +106,14 @@ class CompleteContract:
         assert list(rig.backend.complete([Completion(lease=lease) for lease in (forged, *others)])) == [forged]
         assert list(rig.backend.complete([Completion(lease=forged)])) == [forged]
         assert list(rig.backend.complete([Completion(lease=first)])) == []
+
+    def test_a_token_is_compared_letter_by_letter(self, rig: Rig) -> None:
+        """A store may keep it as a number, but another text is another token."""
+        rig.add()
+        (lease,) = rig.lease_once(1, token=f"abcdef{new_token()[6:]}")
+        for text in (lease.token.upper(), f"{lease.token[:16]} {lease.token[16:]}"):
+            other = replace(lease, token=text)
+            assert list(rig.backend.renew([other], LONG).refused) == [other]
+            assert list(rig.backend.release([other])) == [other]
+            assert list(rig.backend.complete([Completion(lease=other)])) == [other]
+        assert list(rig.backend.complete([Completion(lease=lease)])) == []

@@ -50,6 +50,21 @@ class TimesContract:
         assert refusal.value.field == "run_at"
         assert not any(rig.counts().values())
 
+    def test_a_clock_near_the_last_year_ends_delays_and_leases_there(self, rig: Rig) -> None:
+        if rig.clock is None:
+            pytest.skip("this store has its own clock")
+        rig.clock.set(datetime(9999, 12, 31, 12, tzinfo=UTC))
+        job = rig.add(delay=2 * 86_400.0)
+        assert (job.state, job.run_at.year) == (JobState.SCHEDULED, 9999)
+        assert rig.job(job.id).run_at == job.run_at
+        rig.add()
+        lease = rig.lease_one(duration=86_000.0)
+        assert lease.expires_at.year == 9999
+        assert not rig.backend.renew([lease], 86_000.0).refused
+        assert not rig.backend.retry([Failure(lease=lease, delay=2 * 86_400.0)])
+        assert rig.state(lease.job.id) is JobState.RETRY_WAIT
+        assert len(rig.listed(JobState.SCHEDULED)) == 1
+
     def test_one_instant_written_in_three_zones_is_stored_as_one(self, rig: Rig) -> None:
         instant = datetime(2040, 6, 1, 12, 0, 0, 123_456, tzinfo=UTC)
         zones = [UTC, timezone(timedelta(hours=-4)), timezone(timedelta(hours=5, minutes=45))]
