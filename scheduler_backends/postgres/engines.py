@@ -13,9 +13,11 @@ from scheduler_backends.postgres.options import Options
 from scheduler_backends.postgres.urls import listen_url
 
 # By a statement, not by start-up options: those would take the place of the environment's PGOPTIONS, and pgbouncer
-# knows none. A stricter time-out that the role or the database has stays.
+# knows none. A stricter time-out that the role or the database has stays. Every statement has an index in its
+# order; a plan that was made while the table was small would scan and sort it, and is kept as it grows.
 _SETTINGS: Final = """
-SELECT pg_catalog.set_config('default_transaction_isolation', 'read committed', false),
+SELECT pg_catalog.set_config('default_transaction_isolation', {isolation}, false),
+       pg_catalog.set_config('enable_seqscan', 'off', false), pg_catalog.set_config('enable_bitmapscan', 'off', false),
        pg_catalog.set_config('statement_timeout', CASE
            WHEN pg_catalog.current_setting('statement_timeout')::interval BETWEEN '1ms' AND '{most}ms'
            THEN pg_catalog.current_setting('statement_timeout') ELSE '{most}ms' END, false)
@@ -70,6 +72,11 @@ def _engine(url: sa.URL, options: Options) -> sa.Engine:
         pool_reset_on_return=None,
     )
 
+    # What the URL itself asks for stays.
+    asked = "default_transaction_isolation" in str(url.query.get("options", ""))
+    isolation = "pg_catalog.current_setting('default_transaction_isolation')" if asked else "'read committed'"
+    settings = _SETTINGS.format(most=max(1, round(timeout * 1_000)), isolation=isolation)
+
     @sa.event.listens_for(engine, "do_connect")
     def connect(_dialect: object, _record: object, given: list[Any], named: dict[str, Any]) -> BoundedConnection:
         connection = BoundedConnection.connect(*given, **named)
@@ -77,7 +84,7 @@ def _engine(url: sa.URL, options: Options) -> sa.Engine:
         if not options.pgbouncer:
             try:
                 connection.autocommit = True
-                connection.execute(_SETTINGS.format(most=max(1, round(timeout * 1_000))), prepare=False)
+                connection.execute(settings, prepare=False)
             except BaseException:
                 connection.close()
                 raise

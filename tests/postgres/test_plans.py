@@ -53,3 +53,87 @@ def test_neither_finished_nor_future_jobs_cost_a_lease_anything(backend, postgre
             direct.execute(f"ANALYZE {schema}.job")
         pages = pages_of_a_lease(backend, postgres_url)
         assert pages <= 300, pages
+
+
+@pytest.mark.parametrize(
+    "statistics",
+    ["fresh", pytest.param("old", marks=pytest.mark.long), pytest.param("missing", marks=pytest.mark.long)],
+)
+def test_the_leases_of_a_killed_worker_come_back_whatever_the_planner_knows(
+    new_backend, postgres_url, schema, statistics
+):
+    """In calls that each end within the statement's time-out; by joining each with each they took up to 8 s."""
+    backend = new_backend()
+    backend.migrate()
+    with psycopg.connect(postgres_url, autocommit=True) as direct:
+        direct.execute(f"ALTER TABLE {schema}.job SET (autovacuum_enabled = off)")
+        if statistics == "old":
+            direct.execute(f"ANALYZE {schema}.job")
+        for _ in range(6):
+            backend.enqueue([NewJob(type="mail", queue=QUEUE) for _ in range(5_000)])
+        for _ in range(30):
+            backend.lease([QUEUE], token=new_token(), worker_id="w", duration=3_600.0, limit=1_000)
+        if statistics == "fresh":
+            direct.execute(f"ANALYZE {schema}.job")
+        assert backend.recover_expired([QUEUE], 1_000).ready == 0
+        direct.execute(f"UPDATE {schema}.job SET lease_until = 1")
+        recovered = 0
+        for _ in range(30):
+            recovery = backend.recover_expired([QUEUE], 1_000)
+            recovered += recovery.ready
+        assert recovered == 30_000
+        assert backend.recover_expired([QUEUE], 1_000).next_expiry is None
+
+
+def test_a_recovery_that_finds_nothing_reads_each_lease_once(backend, postgres_url, schema):
+    backend.enqueue([NewJob(type="mail", queue=QUEUE) for _ in range(2_000)])
+    for _ in range(2):
+        backend.lease([QUEUE], token=new_token(), worker_id="w", duration=3_600.0, limit=1_000)
+    statement = backend._leasing._statements.next_expiry
+    with psycopg.connect(postgres_url) as direct:
+        (plan,) = direct.execute(
+            f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", {"now": None, "queues": [QUEUE]}
+        ).fetchone()
+    assert str(plan).count("'Relation Name': 'job'") == 1
+    recovery = backend.recover_expired([QUEUE], 1_000)
+    assert recovery.next_expiry is not None
+    assert recovery.next_expiry > 3_000.0
+
+
+@pytest.mark.parametrize("statistics", ["missing", "old", "fresh"])
+def test_plans_made_on_an_empty_table_read_no_backlog_later(new_backend, postgres_url, schema, statistics):
+    """The server keeps the plan of a prepared statement; ours must serve a table that has grown since."""
+    backend = new_backend(pool_size=1)
+    backend.migrate()
+
+    def lease() -> int:
+        held = backend.lease([QUEUE], token=new_token(), worker_id="w", duration=60.0, limit=10)
+        backend.renew(held, 60.0)
+        backend.release(held)
+        return len(held)
+
+    with psycopg.connect(postgres_url, autocommit=True) as direct:
+        direct.execute(f"ALTER TABLE {schema}.job SET (autovacuum_enabled = off)")
+        for _ in range(12):
+            lease()
+        if statistics == "old":
+            direct.execute(f"ANALYZE {schema}.job")
+        backend.enqueue([NewJob(type="mail", queue=QUEUE) for _ in range(5_000)])
+        if statistics == "fresh":
+            direct.execute(f"ANALYZE {schema}.job")
+
+        def read() -> int:
+            direct.execute("SELECT pg_stat_clear_snapshot()")
+            (rows,) = direct.execute(
+                "SELECT seq_tup_read + coalesce(idx_tup_fetch, 0) FROM pg_stat_user_tables"
+                " WHERE schemaname = %s AND relname = 'job'",
+                [schema],
+            ).fetchone()
+            return rows
+
+        flush = "SELECT pg_stat_force_next_flush()" if direct.info.server_version >= 150_000 else "SELECT pg_sleep(1)"
+        backend._database.run(flush, {})
+        before = read()
+        assert lease() == 10
+        backend._database.run(flush, {})
+        assert read() - before < 500
