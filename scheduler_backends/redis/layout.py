@@ -17,7 +17,7 @@ class Layout:
     epoch: bytes | None  # as the store writes it, to be compared
     pause: bytes  # its number, ':', 1 or 0
     versions: tuple[tuple[Partition, ...], ...]  # each version's partitions, the active version first
-    partitions: tuple[Partition, ...]  # all there are, by version and number
+    partitions: tuple[Partition, ...]  # all there are, by version and number; none where there is no such queue
     read_at: float  # by time.monotonic()
 
     @property

@@ -172,7 +172,7 @@ class Layouts:
             epoch=fields.get(b"epoch"),
             pause=told.pause,
             versions=tuple(sorted(groups, key=lambda group: group[0].version != active)),
-            partitions=tuple(chain.from_iterable(groups)),
+            partitions=tuple(chain.from_iterable(groups)) if exists else (),
             read_at=time.monotonic(),
         )
 
