@@ -4,40 +4,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from functools import partial
 from typing import Self
-from urllib.parse import unquote
 
 from scheduler.backend import Backend
 from scheduler.clock import Clock, SystemClock
-from scheduler.errors import ConfigError
 from scheduler.jobs import Job, NewJob
 from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, Promotion, Recovery, Renewal
-from scheduler.limits import check_kind, check_number, check_queues
+from scheduler.limits import check_kind, check_queues
 from scheduler.queues import Page, QueueStats, Retention
 from scheduler.states import JobState
-from scheduler.urls import RETENTION_OPTIONS, Parser, boolean, retention_from, split_options
 from scheduler_backends.sql.connections import Execute
 from scheduler_backends.sql.rows import to_micros
-from scheduler_backends.sql.versions import check_identifier, check_version
+from scheduler_backends.sql.versions import check_version
 from scheduler_backends.sqlite import schema
+from scheduler_backends.sqlite.connection import Synchronous
 from scheduler_backends.sqlite.curating import Curating
-from scheduler_backends.sqlite.file import File, Synchronous
+from scheduler_backends.sqlite.file import File
 from scheduler_backends.sqlite.leasing import Leasing
+from scheduler_backends.sqlite.options import merged, read
 from scheduler_backends.sqlite.reads import Reads
 from scheduler_backends.sqlite.settling import Settling
 from scheduler_backends.sqlite.statements import statements
 from scheduler_backends.sqlite.store import Store
 from scheduler_backends.sqlite.storing import Storing
-from scheduler_backends.sqlite.wakeups import Bells, SqliteWaiter
-
-_OPTIONS: Mapping[str, Parser] = {
-    **RETENTION_OPTIONS,
-    "synchronous": str,
-    "timeout": float,
-    "prefix": str,
-    "migrate": boolean,
-}
+from scheduler_backends.sqlite.wakeups import SqliteWaiter, WaiterRegistry
+from scheduler_backends.sqlite.watching import Watch
 
 
 class SqliteBackend(Backend):
@@ -64,29 +56,35 @@ class SqliteBackend(Backend):
         prefix: str = "scheduler_",
         migrate: bool = True,
     ) -> None:
-        if synchronous not in ("full", "normal"):
-            raise ConfigError("synchronous", "must be 'full' or 'normal'")
-        self._path = _path_of(path_or_url)
-        self._prefix = check_identifier("prefix", prefix)
-        self._may_migrate = check_kind("migrate", migrate, bool)
-        self.retention = Retention() if retention is None else check_kind("retention", retention, Retention)
+        self._path, in_url = read(path_or_url)
+        given = {
+            "retention": retention,
+            "synchronous": synchronous,
+            "timeout": timeout,
+            "prefix": prefix,
+            "migrate": migrate,
+        }
+        options = merged(given, in_url)
+        self._prefix = options["prefix"]
+        self._may_migrate = options["migrate"]
+        self.retention = options["retention"] or Retention()
         self.clock = None if clock is None else check_kind("clock", clock, Clock)
         self._system = SystemClock()
         self._file = File(
             self._path,
-            synchronous=synchronous,
-            timeout=check_number("timeout", timeout, at_least=0.001, at_most=3_600.0),
+            synchronous=options["synchronous"],
+            timeout=options["timeout"],
             is_prepared=self._is_current,
             prepare=lambda execute: schema.migrate(execute, self._prefix),
         )
         texts = statements(self._prefix)
-        self._bells = Bells(self._file, texts.find)
+        self._waiters = WaiterRegistry(partial(Watch, self._file, texts.news, now=self._now))
         store = Store(
             file=self._file,
             statements=texts,
             retention=self.retention,
             now=self._now,
-            bells=self._bells,
+            waiters=self._waiters,
         )
         self._storing, self._leasing, self._settling = Storing(store), Leasing(store), Settling(store)
         self._curating, self._reads = Curating(store), Reads(store)
@@ -94,9 +92,7 @@ class SqliteBackend(Backend):
     @classmethod
     def from_url(cls, url: str) -> Self:
         """``sqlite:///relative.db`` or ``sqlite:////absolute.db``, with the arguments of the class as options."""
-        path, options = split_options(url, _OPTIONS)
-        retention = retention_from(options)
-        return cls(path, retention=retention, **options)  # type: ignore[arg-type]  # each is checked by __init__
+        return cls(url)
 
     def __repr__(self) -> str:
         return f"SqliteBackend({self._path!r})"
@@ -162,12 +158,12 @@ class SqliteBackend(Backend):
             connection.execute("SELECT 1").fetchone()
 
     def close(self) -> None:
-        self._bells.close()
+        self._waiters.close()
         self._file.close()
 
     def waiter(self, queues: Sequence[str]) -> SqliteWaiter:
         """See `Wakeups`."""
-        return self._bells.waiter(check_queues(queues))
+        return self._waiters.waiter(check_queues(queues))
 
     def enqueue_with(self, connection: object, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
         """See `TransactionalEnqueue`: sqlite3, SQLAlchemy and Django connections to the same file, and Sessions."""
@@ -198,17 +194,3 @@ class SqliteBackend(Backend):
         present = schema.version_of(execute, self._prefix)
         check_version(present, len(schema.STEPS), may_migrate=self._may_migrate)
         return present == len(schema.STEPS)
-
-
-def _path_of(path_or_url: str | os.PathLike[str]) -> str:
-    given = os.fspath(path_or_url)
-    if not given or "\0" in given:
-        raise ConfigError("path", "must be the name of a file")
-    if given.startswith("sqlite:"):
-        if not given.startswith("sqlite:///") or len(given) <= len("sqlite:///"):
-            raise ConfigError("path", "must read sqlite:///relative.db or sqlite:////absolute.db")
-        given = unquote(given.removeprefix("sqlite:///"))
-    if ":memory:" in given:
-        raise ConfigError("path", "must be a file; for jobs in memory use the memory backend")
-    # A later chdir of the program must not lead elsewhere; a symbolic link stays one.
-    return str(Path(given).absolute())

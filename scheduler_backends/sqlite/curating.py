@@ -35,7 +35,7 @@ class Curating:
         statements = self._store.statements
         answers = self._move("requeue", queue, ids, lambda c, row: c.execute(statements.requeue, row))
         if any(answer.moved for answer in answers):
-            self._store.bells.ring({queue})
+            self._store.waiters.notify({queue})
         return answers
 
     def purge(self, queue: str, state: JobState, limit: int) -> int:
@@ -82,7 +82,7 @@ class Curating:
     def resume(self, queue: str) -> None:
         """See `Backend.resume`."""
         self._set_paused(check_queue(queue), paused=False)
-        self._store.bells.ring({queue})
+        self._store.waiters.notify({queue})
 
     def _set_paused(self, queue: str, *, paused: bool) -> None:
         with self._store.file.writing() as connection:

@@ -1,5 +1,5 @@
 """
-The file and this process's two connections to it: one that writes, one that reads.
+The file and this process's three connections to it: one that writes, one that reads, one that watches for commits.
 
 All writing goes through `writing`, one transaction at a time: threads of this process by a lock, processes by the gate.
 Readers see the last commit and wait for nobody (write-ahead log).
@@ -7,34 +7,32 @@ Readers see the last commit and wait for nobody (write-ahead log).
 
 from __future__ import annotations
 
-import errno
+import math
 import os
 import sqlite3
-import weakref
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, Literal
 
-from scheduler.errors import BackendClosed, BackendError, BackendUnavailable, NotSupported
-from scheduler.locks import StoreLock
+from scheduler.errors import BackendClosed, BackendError, BackendUnavailable, SchemaMismatch
 from scheduler_backends.sql.connections import Execute
-from scheduler_backends.sqlite.errors import translated
+from scheduler_backends.sqlite.connection import (
+    Connection,
+    Synchronous,
+    check_sqlite,
+    connect,
+    is_empty,
+    is_wal,
+    use_wal,
+)
+from scheduler_backends.sqlite.errors import OUTSIDE_ERRORS, is_of_connection, translating
+from scheduler_backends.sqlite.forks import PerProcess, close_all_connections, suspend_at_forks
 from scheduler_backends.sqlite.gate import Gate
-
-Synchronous = Literal["full", "normal"]
-_PRAGMAS: Mapping[Synchronous, str] = {
-    "full": "PRAGMA synchronous = FULL",
-    "normal": "PRAGMA synchronous = NORMAL",
-}
-_OLDEST: Final = (3, 37, 0)  # RETURNING needs 3.35; older than 3.37 was never tried
-
-# Connections of a parent process. SQLite forbids a child even to close them, which dropping the last reference would.
-_of_parents: list[object] = []
-_files: weakref.WeakSet[File] = weakref.WeakSet()
+from scheduler_backends.sqlite.slots import Open, Slot
 
 
 class File:
-    """A database file. Safe in any thread; connects when first used, and anew after a fork."""
+    """A database file. Safe in any thread; connects when first used, and anew in the child of a fork."""
 
     def __init__(
         self,
@@ -45,27 +43,19 @@ class File:
         is_prepared: Callable[[Execute], bool],
         prepare: Callable[[Execute], object],
     ) -> None:
-        if sqlite3.sqlite_version_info < _OLDEST:
-            needed = ".".join(map(str, _OLDEST))
-            raise NotSupported(f"SQLite {needed} or newer is needed; this Python has {sqlite3.sqlite_version}")
+        check_sqlite()
         self.path = path
         self._synchronous = synchronous
         self._timeout = timeout
         # Asked when a process first opens the file; the second one, in a write transaction, if the first says no.
         self._is_prepared = is_prepared
         self._prepare = prepare
+        self._was_open = False  # from then on a missing file is not made anew: somebody is about to restore it
         self._closed = False
         self._takes_any_text = False
-        self._begin_anew()
-
-        _files.add(self)
-
-    def _begin_anew(self) -> None:
-        self._write_lock = StoreLock()  # guards _writer and _gate, and admits one writing thread
-        self._read_lock = StoreLock()  # guards _reader
-        self._writer: sqlite3.Connection | None = None
-        self._reader: sqlite3.Connection | None = None
-        self._gate: Gate | None = None
+        self._wrote_at = 0.0
+        self._open = PerProcess(Open)
+        suspend_at_forks(self)
 
     @contextmanager
     def writing(self, *, single: bool = False, prepared: bool = True) -> Iterator[sqlite3.Connection]:
@@ -76,85 +66,59 @@ class File:
         schema yet. Raises `BackendUnavailable` when another process, or another thread of this one, is writing for
         longer than the timeout.
         """
-        self._write_lock.refuse_mine()
-        try:
-            if not self._write_lock.acquire(self._timeout):
-                raise self._busy("another thread of this process")
-            gate = self._enter()
+        mine = self._open.get()
+        with self._reopening(), self._using(mine.writer), self._gate(mine):
+            self._check_file(mine, mine.writer)  # behind the gate, where the waiting is over
+            connection = mine.writer.connection or self._open_writer(mine, prepared=prepared)
+            self._wrote_at = math.inf
             try:
-                connection = self._writer or self._open_writer(prepared=prepared)
-                try:
-                    if not single:
-                        connection.execute("BEGIN IMMEDIATE")
-                    yield connection
-                    if not single:
-                        connection.execute("COMMIT")
-                except BaseException:
-                    if connection.in_transaction:  # a full disk, say, rolls back by itself
-                        connection.execute("ROLLBACK")
-                    raise
-                finally:
-                    if connection is not self._writer:
-                        connection.close()
+                if not single:
+                    connection.execute("BEGIN IMMEDIATE")
+                yield connection
+                if not single:
+                    connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:  # a full disk, say, rolls back by itself
+                    connection.execute("ROLLBACK")
+                raise
             finally:
-                gate.leave()
-        except sqlite3.Error as error:
-            raise translated(error, self.path) from error
-        finally:
-            self._write_lock.release_mine()
+                self._wrote_at = time.monotonic()
+                if connection is not mine.writer.connection:
+                    connection.close()
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """The reading connection. Each statement sees the last commit."""
-        if self._writer is None:  # the first to open the file sees to its schema
-            with self.writing(single=True):
-                pass
-        self._read_lock.refuse_mine()
-        try:
-            if not self._read_lock.acquire(self._timeout):
-                raise self._busy("another thread of this process")
-            self._check_open()
-            if self._reader is None:
-                self._reader = self.connect()
-            yield self._reader
-        except sqlite3.Error as error:
-            raise translated(error, self.path) from error
-        finally:
-            self._read_lock.release_mine()
+        mine = self._see_to_schema()
+        with self._using(mine.reader):
+            self._check_file(mine, mine.reader)
+            if mine.reader.connection is None:
+                mine.reader.connection = self._connect()
+            yield mine.reader.connection
 
-    def connect(self) -> sqlite3.Connection:
-        """A connection of its own to the file, in autocommit mode, for whoever closes it."""
-        connection = sqlite3.connect(
-            self.path,
-            timeout=self._timeout,
-            isolation_level=None,
-            check_same_thread=False,
-            cached_statements=256,
-        )
-        try:
-            if self._takes_any_text:
-                connection.text_factory = _any_text
-            connection.execute(_PRAGMAS[self._synchronous])
-            # Ours are kept by what checks a job: here, a row of another program's would end every batch it is in.
-            connection.execute("PRAGMA ignore_check_constraints = ON")
-            # In effect once for the file, whoever asks: a no-op afterwards.
-            connection.execute("PRAGMA journal_mode = WAL")
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+    @contextmanager
+    def watching(self) -> Iterator[Connection]:
+        """The waiters' connection: a call may hold the other two for long."""
+        mine = self._see_to_schema()
+        with self._using(mine.watcher):
+            self._check_file(mine, mine.watcher)
+            if mine.watcher.connection is None:
+                mine.watcher.connection = self._connect()
+            yield mine.watcher.connection
+
+    def wrote_since(self, moment: float) -> bool:
+        """Whether this process is writing, or has written since *moment*."""
+        return self._wrote_at >= moment
 
     def take_any_text(self) -> None:
         """From now on, text that is no UTF-8 is read with a surrogate for each byte at fault, instead of raising."""
         self._takes_any_text = True
-        for connection in (self._reader, self._writer):
-            if connection is not None:
-                connection.text_factory = _any_text
+        self._open.get().take_any_text()
 
     @property
     def is_open(self) -> bool:
         """Whether this process has opened the file, and so seen to its schema."""
-        return self._writer is not None
+        return self._open.get().is_prepared
 
     def prepare(self, execute: Execute) -> None:
         """See to the schema by statements of a write transaction."""
@@ -162,66 +126,135 @@ class File:
             self._prepare(execute)
 
     def close(self) -> None:
-        """Close both connections once the calls under way have ended. Later calls raise `BackendClosed`."""
+        """Close the connections once the calls under way have ended. Later calls raise `BackendClosed`."""
         self._closed = True
-        with self._write_lock.entry(), self._read_lock.entry():
-            for connection in (self._reader, self._writer):  # the last writer to close tidies the log away
-                if connection is not None:
-                    connection.close()
-            if self._gate is not None:
-                self._gate.close()
-            self._writer = self._reader = self._gate = None
+        mine = self._open.get()
+        with mine.writer.lock.entry(), mine.reader.lock.entry(), mine.watcher.lock.entry():
+            mine.drop_all()
 
-    def begin_anew_in_child(self) -> None:
-        """Leave the parent's connections and locks behind; its threads may have held them at the fork."""
-        _of_parents.extend((self._writer, self._reader))
-        if self._gate is not None:
-            self._gate.close()  # a copy of the descriptor: the parent's lock stays
-        self._begin_anew()
+    def suspend(self) -> None:
+        """Close the connections, and let nobody use one before `resume`. See `forks`."""
+        self._open.get().suspend(self._timeout)
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise BackendClosed(f"the backend on {self.path} is closed")
+    def resume(self) -> None:
+        """Let the calls go on; they connect anew."""
+        self._open.get().resume()
 
-    def _busy(self, who: str) -> BackendUnavailable:
-        return BackendUnavailable(f"{self.path} is held by {who} for more than {self._timeout:g} s")
-
-    def _enter(self) -> Gate:
-        self._check_open()
-        if self._gate is None:
-            try:
-                self._gate = Gate(f"{self.path}-lock")
-            except OSError as error:
-                stays = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
-                kind = BackendError if stays else BackendUnavailable
-                raise kind(f"{self.path}-lock cannot be opened: {error.strerror}") from error
-        if not self._gate.enter(self._timeout):
-            raise self._busy("another process")
-        return self._gate
-
-    def _open_writer(self, *, prepared: bool) -> sqlite3.Connection:
-        connection = self.connect()
-        if not prepared:  # it is not kept: who writes next looks at the schema
-            return connection
+    @contextmanager
+    def _using(self, slot: Slot) -> Iterator[None]:
+        # Around every use of a connection: one thread at a time, and errors of ours.
+        slot.lock.refuse_mine()
         try:
-            if not self._is_prepared(connection.execute):
+            if not slot.lock.acquire(self._timeout):
+                raise BackendUnavailable(f"{self.path} is held by another thread for more than {self._timeout:g} s")
+            if self._closed:
+                raise BackendClosed(f"the backend on {self.path} is closed")
+            with translating(self.path):
+                try:
+                    yield
+                except OUTSIDE_ERRORS as error:
+                    if is_of_connection(error):
+                        slot.drop()
+                    raise
+        finally:
+            slot.lock.release_mine()
+
+    @contextmanager
+    def _reopening(self) -> Iterator[None]:
+        # A file that was read-only when it was opened may be written after it was opened anew.
+        try:
+            yield
+        except BackendError as error:
+            if is_of_connection(error.__cause__):
+                close_all_connections(self.path)
+            raise
+
+    @contextmanager
+    def _gate(self, mine: Open) -> Iterator[None]:
+        if mine.gate is None:
+            if is_empty(self.path) and not self._was_open:  # made first, since the gate gets the mode of the file
+                self._connect().close()
+            mine.gate = Gate(os.path.realpath(self.path))
+        gate = mine.gate
+        gate.enter(self._timeout)
+        try:
+            yield
+        finally:
+            gate.leave()
+
+    def _check_file(self, mine: Open, slot: Slot) -> None:
+        # What is committed to a file that was removed or replaced would be lost without a word.
+        if slot.connection is None or slot.connection.is_current(self.path):
+            return
+        # SQLite sees as well that the file has moved, and leaves the log of the new one alone when it closes.
+        slot.drop()
+        mine.is_prepared = False
+        if slot is mine.writer and mine.gate is not None:
+            mine.gate.close()
+            mine.gate = None
+        raise BackendError(
+            f"{self.path} or its log was removed or replaced while it was open; the next call opens what is there then"
+        )
+
+    def _see_to_schema(self) -> Open:
+        mine = self._open.get()
+        if not mine.is_prepared:
+            with self._using(mine.reader):
+                self._check_file(mine, mine.reader)
+                self._open_reader(mine)
+            if not mine.is_prepared:
+                with self.writing(single=True):
+                    pass
+        return mine
+
+    def _open_reader(self, mine: Open) -> None:
+        # Where nothing must be written first, reading waits for no writer. The other cases are left to `writing`.
+        if is_empty(self.path):
+            return
+        connection = mine.reader.connection or self._connect()
+        if is_wal(connection) and self._has_schema(connection):
+            mine.reader.connection = connection
+            mine.is_prepared = self._was_open = True
+        elif connection is not mine.reader.connection:
+            connection.close()
+
+    def _open_writer(self, mine: Open, *, prepared: bool) -> Connection:
+        connection = self._connect()
+        try:
+            if prepared and self._was_open:  # raises unless the schema is there, before anything is written
+                self._has_schema(connection)
+            use_wal(connection, self.path)
+            if not prepared:  # it is not kept: who writes next looks at the schema
+                return connection
+            if not self._has_schema(connection):
                 connection.execute("BEGIN IMMEDIATE")
                 self.prepare(connection.execute)  # asks once more: another process may have been faster
                 connection.execute("COMMIT")
         except BaseException:
             connection.close()  # rolls back
             raise
-        self._writer = connection
+        mine.writer.connection = connection
+        mine.is_prepared = self._was_open = True
         return connection
 
+    def _connect(self) -> Connection:
+        if self._was_open and not os.path.exists(self.path):  # noqa: PTH110 - beside os.path.realpath
+            raise BackendError(f"{self.path} was removed: put it back, or restart the program to begin a new file")
+        return connect(
+            self.path,
+            timeout=self._timeout,
+            synchronous=self._synchronous,
+            create=not self._was_open,
+            takes_any_text=self._takes_any_text,
+        )
 
-def _any_text(text: bytes) -> str:
-    return text.decode("utf-8", "surrogateescape")
-
-
-def _after_fork_in_child() -> None:
-    for file in list(_files):
-        file.begin_anew_in_child()
-
-
-os.register_at_fork(after_in_child=_after_fork_in_child)
+    def _has_schema(self, connection: Connection) -> bool:
+        try:
+            if self._is_prepared(connection.execute):
+                return True
+        except SchemaMismatch:
+            if not self._was_open:
+                raise
+        if self._was_open:  # a copy of a backup that has not ended, perhaps: nothing may be written there
+            raise BackendError(f"{self.path} is now another file, and not one of this release: restart the program")
+        return False

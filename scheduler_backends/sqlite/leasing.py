@@ -130,7 +130,7 @@ class Leasing:
         for part in slices(range(limit)):
             revived, buried, queues_rung = self._recover(names, len(part))
             ready, dead = ready + revived, dead + buried
-            self._store.bells.ring(queues_rung)
+            self._store.waiters.notify(queues_rung)
             if revived + buried < len(part):
                 break
         with self._store.file.reading() as connection:

@@ -64,7 +64,7 @@ class Settling:
             ],
         )
         horizon = now + WAKE_HORIZON
-        self._store.bells.ring(
+        self._store.waiters.notify(
             {failure.lease.job.queue for failure, due_at in zip(failures, due, strict=True) if due_at <= horizon}
         )
         return refused
@@ -85,7 +85,7 @@ class Settling:
     def release(self, leases: Sequence[Lease]) -> Sequence[Lease]:
         """First in line again, since due_at stays. See `Backend.release`."""
         refused = settle(self._store, self._store.statements.release, leases, [_held(lease) for lease in leases])
-        self._store.bells.ring({lease.job.queue for lease in leases})
+        self._store.waiters.notify({lease.job.queue for lease in leases})
         return refused
 
 

@@ -80,6 +80,7 @@ class Statements:
     insert: str
     find: str
     probe: str
+    news: str
     cells: str
     held: str
     claim: str
@@ -118,6 +119,9 @@ def statements(prefix: str) -> Statements:
     cells = f"""FROM json_each(:queues) AS q, {_PRIORITIES} AS p
 WHERE EXISTS (SELECT 1 FROM {job} AS j WHERE {ready})
   AND NOT EXISTS (SELECT 1 FROM {queue} WHERE name = q.value AND paused)"""
+    next_due = f"""SELECT min((SELECT j.due_at FROM {job} AS j
+    WHERE j.queue = q.value AND j.priority = p.column1 AND j.state IN {WAITING} AND j.due_at > :now
+    ORDER BY j.due_at LIMIT 1)) FROM json_each(:queues) AS q, {_PRIORITIES} AS p"""
     held = f"""FROM json_each(:queues) AS q, {job} AS j
 WHERE j.state = {LEASED} AND j.queue = q.value AND j.lease_token = :token"""
     stray = f"FROM json_each(:queues) AS q, {job} AS j WHERE j.queue = q.value AND {STRAY}"
@@ -127,6 +131,8 @@ VALUES ({", ".join("?" for _ in Insertion._fields)}, {SCHEDULED}) ON CONFLICT DO
         find=f"SELECT {_COLUMNS} FROM {job} WHERE queue = ? AND id = ?",
         # Is there anything at all for a lease call? Answered without a write lock, so that an idle worker takes none.
         probe=f"SELECT EXISTS (SELECT 1 {cells}) OR EXISTS (SELECT 1 {held})",
+        # For waiters: is a job ready, and when is the next one due?
+        news=f"SELECT EXISTS (SELECT 1 {cells}), ({next_due})",
         cells=f"SELECT q.value, p.column1 {cells}",
         held=f"SELECT {', '.join('j.' + column for column in COLUMNS)} {held}",
         claim=f"""UPDATE {job} SET state = {LEASED}, attempts = {_ONE_MORE.format("attempts")},
@@ -153,9 +159,7 @@ WHERE queue = :queue AND id = :id AND lease_token = :token""",
 WHERE state = {LEASED} AND queue = ? AND {_EXPIRY} <= ? LIMIT ?""",
         revive=f"""UPDATE {job} SET {_ERRORS}, state = :state, due_at = :now, finished_at = :finished_at,
     crashes = {_ONE_MORE.format("crashes")}, {_FREE} WHERE rowid = :rowid""",
-        next_due=f"""SELECT min((SELECT j.due_at FROM {job} AS j
-    WHERE j.queue = q.value AND j.priority = p.column1 AND j.state IN {WAITING} AND j.due_at > :now
-    ORDER BY j.due_at LIMIT 1)) FROM json_each(:queues) AS q, {_PRIORITIES} AS p""",
+        next_due=next_due,
         next_expiry=f"""SELECT min({_EXPIRY}) FROM json_each(:queues) AS q, {job} AS j
 WHERE j.state = {LEASED} AND j.queue = q.value""",
         stands=f"SELECT rowid, state, due_at <= ? FROM {job} WHERE queue = ? AND id = ?",

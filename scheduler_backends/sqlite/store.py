@@ -1,4 +1,4 @@
-"""What the rooms of this backend work on: the file, its statements, the clock and the bell."""
+"""What the rooms of this backend work on: the file, its statements, the clock and the waiters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler.queues import Retention
 from scheduler_backends.sqlite.errors import UndecodableTextError
 from scheduler_backends.sqlite.file import File
 from scheduler_backends.sqlite.statements import Statements
-from scheduler_backends.sqlite.wakeups import Bells
+from scheduler_backends.sqlite.wakeups import WaiterRegistry
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -25,7 +25,7 @@ class Store:
     statements: Statements
     retention: Retention
     now: Callable[[], int]
-    bells: Bells
+    waiters: WaiterRegistry
 
 
 class _Room(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from scheduler.backend import News
 from scheduler.errors import BackendError, ConfigError
@@ -14,7 +15,7 @@ from scheduler_backends.sql.arguments import check_new_jobs, slices
 from scheduler_backends.sql.connections import Execute, Parameters, executor
 from scheduler_backends.sql.decoding import job_of
 from scheduler_backends.sql.rows import WAKE_HORIZON, Insertion, Row, insertion, stored_job
-from scheduler_backends.sqlite.errors import translated
+from scheduler_backends.sqlite.errors import OUTSIDE_ERRORS, translated
 from scheduler_backends.sqlite.store import Store, whatever_its_text
 
 
@@ -42,11 +43,11 @@ class Storing:
                 self._known |= unknown
             soon = [row for row in rows if _is_soon(row, now)]
             news = News.READY if all(row.due_at <= now for row in soon) else News.ANY
-            self._store.bells.ring({row.queue for row in soon}, news)
+            self._store.waiters.notify({row.queue for row in soon}, news)
         return answers
 
     def enqueue_with(self, connection: object, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
-        """In the caller's transaction: commits nothing, and has waiters look whether it commits."""
+        """In the caller's transaction: commits nothing. Waiters notice the commit by themselves."""
         checked = check_new_jobs(jobs)
         execute = executor(connection, vendor="sqlite", driver=sqlite3.Connection, of_driver=_run_on)
         try:
@@ -55,19 +56,15 @@ class Storing:
                 self._store.file.prepare(execute)
             now = self._store.now()
             rows = [insertion(job, now) for job in checked]
-            stored = [
+            return [
                 self._answer(execute, job, row, is_stored=execute(self._store.statements.insert, row).rowcount == 1)
                 for job, row in zip(checked, rows, strict=True)
             ]
         except Exception as error:
             cause = getattr(error, "orig", error)  # SQLAlchemy wraps the driver's
-            if isinstance(cause, sqlite3.Error):
+            if isinstance(cause, OUTSIDE_ERRORS):
                 raise translated(cause, self._store.file.path) from error
             raise
-        self._store.bells.watch(
-            [(row.queue, row.id) for row, new in zip(rows, stored, strict=True) if new.is_new and _is_soon(row, now)]
-        )
-        return stored
 
     def _store_in(
         self, connection: sqlite3.Connection, jobs: Sequence[NewJob], rows: Sequence[Insertion]
@@ -100,10 +97,30 @@ def _is_soon(row: Insertion, now: int) -> bool:
     return row.due_at <= now + WAKE_HORIZON
 
 
+class _Rows:
+    """What a statement returned, read while the connection gives text as str."""
+
+    def __init__(self, cursor: sqlite3.Cursor) -> None:
+        self.rowcount = cursor.rowcount
+        self._rows = cursor.fetchall() if cursor.description else []
+
+    def fetchone(self) -> Sequence[Any] | None:
+        return self._rows.pop(0) if self._rows else None
+
+    def fetchall(self) -> Sequence[Sequence[Any]]:
+        rows, self._rows = self._rows, []
+        return rows
+
+
 def _run_on(connection: sqlite3.Connection) -> Execute:
-    def run(statement: str, parameters: Parameters) -> sqlite3.Cursor:
-        cursor = connection.cursor()
-        cursor.row_factory = None  # whatever the caller's own rows look like
-        return cursor.execute(statement, parameters)
+    def run(statement: str, parameters: Parameters) -> _Rows:
+        # Whatever the caller's own rows and texts look like; both are left as they were.
+        own, connection.text_factory = connection.text_factory, str
+        try:
+            cursor = connection.cursor()
+            cursor.row_factory = None
+            return _Rows(cursor.execute(statement, parameters))
+        finally:
+            connection.text_factory = own
 
     return run

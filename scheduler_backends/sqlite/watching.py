@@ -1,75 +1,182 @@
-"""The file's change counter: how commits show that nobody rings for."""
+"""
+How a commit is noticed, whoever made it: by the write to the log, and then by SQLite's change counter.
+
+The write comes first, and the commit can be seen once it has reached the disk, which takes from a millisecond to half a
+second. So the counter is looked at again and again after a write, at growing intervals. Where the system does not
+tell of writes, it is looked at all the time.
+"""
 
 from __future__ import annotations
 
-import sqlite3
+import contextlib
+import json
 import time
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
 
-from scheduler_backends.sqlite.doorbells import Watched
+from scheduler.backend import News
+from scheduler.errors import BackendError
+from scheduler_backends.sql.rows import WAKE_HORIZON
+from scheduler_backends.sqlite import inotify
 from scheduler_backends.sqlite.file import File
 
-_STEPS: Final = ((0.1, 0.002), (1.0, 0.005), (60.0, 0.02))  # watched for so long: look every so often, in seconds
-_POLL: Final = 0.02  # seconds between two looks where no doorbell can be had
-_MOST: Final = 1_000
+# Seconds.
+_POLL: Final = 0.02  # between two looks where writes are not reported
+_IDLE: Final = 2.0  # between two looks where they are, in case one was not
+_OPEN: Final = 5.0  # for so long a write may take to become a commit
+_RETRY: Final = 10.0  # until a subscription that could not be had is tried again
+_PER_SECOND: Final = 50.0  # looks in vain, in the long run
+_BURST: Final = 20.0  # looks in vain that may come faster
+
+
+class _Pace(NamedTuple):
+    """How the looks after a write follow each other: by a part of the time since the write, within bounds."""
+
+    part: float
+    shortest: float
+    longest: float
+
+    def pause(self, age: float) -> float:
+        return min(max(age * self.part, self.shortest), self.longest)
+
+
+_AFTER_WRITE: Final = _Pace(0.1, 0.000_5, 0.05)
+# A commit was seen, and another may come: both writes may have been reported before that look. Mostly in vain.
+_AFTER_COMMIT: Final = _Pace(0.5, 0.002, 0.25)
+# This process has written, and has notified its waiters already.
+_AFTER_OWN: Final = _Pace(0.5, 0.02, 0.25)
 
 
 class Watch:
     """
-    Looks at the change counter (4 µs) while a user's transaction may commit a job, or always without a doorbell.
+    Looks for work of some queues that commits have brought. Used by one thread.
 
-    Used by one thread. A job that was rolled back is looked for in vain and forgotten after a minute; one that commits
-    later than that is found by the fallback poll.
+    statement: whether a job is ready, and the next due time. now: by the store's clock. wake: ends the thread's sleep.
     """
 
-    def __init__(self, file: File, find: str, *, always: bool) -> None:
+    def __init__(
+        self, file: File, statement: str, queues: Iterable[str], *, now: Callable[[], int], wake: Callable[[], None]
+    ) -> None:
         self._file = file
-        self._find = find
-        self._always = always
-        self._since: dict[Watched, float] = {}
-        self._connection: sqlite3.Connection | None = None
-        self._seen: object = None
+        self._statement = statement
+        self._queues = json.dumps(sorted(queues))
+        self._now = now
+        self._wake = wake
+        self._subscription: inotify.Subscription | None = None
+        self._subscribe_from = 0.0
+        self._seen: object = None  # the connection and its change counter at the last look; None = look at the jobs
+        self._missed = False  # the store was away: anything may have happened
+        self._due: int | None = None  # the next due time, as of the last look
+        self._written = -_OPEN  # when the last write was reported
+        self._pace = _AFTER_COMMIT
+        self._next = 0.0  # when the next look is due
+        self._budget, self._budget_at = _BURST, time.monotonic()
+        self._events_taken_at = 0.0
+        self._spent = 0.0  # of the budget, since the last news
 
-    def add(self, jobs: Iterable[Watched]) -> None:
-        """Watch for *jobs* from now on."""
-        now = time.monotonic()
-        for job in jobs:
-            if len(self._since) < _MOST:
-                self._since.setdefault(job, now)
-                self._seen = None  # it may be there already
+    def sleep_for(self, now: float) -> tuple[float, list[int]]:
+        """Seconds until the next look, and a descriptor that can be read once one may be due earlier."""
+        allowed = self._earliest(now)
+        if allowed > now:  # whatever is written until then
+            return min(self._next, allowed) - now, []
+        return max(self._next - now, 0.0), [self._subscription.descriptor] if self._subscription else []
 
-    def pause(self) -> float | None:
-        """Seconds until the next look, None = there is nothing to look for."""
-        if self._since:
-            age = time.monotonic() - max(self._since.values())
-            for limit, step in _STEPS:
-                if age < limit:
-                    return step
-            self._since.clear()
-        return _POLL if self._always else None
-
-    def look(self) -> bool:
-        """Whether a job that was watched for is there now; without a doorbell, whether anything has changed."""
-        if not self._since and not self._always:
-            return False
+    def look(self, now: float) -> News:
+        """What commits have brought, as far as a look is due. Raises when the store is away."""
+        own = self._file.wrote_since(self._events_taken_at)
+        if self._take_events(now):
+            self._plan_for_write(now, own=own)
+        if now < self._next:
+            return News.NONE
+        self._budget -= 1.0
+        self._spent += 1.0
+        before = self._seen
         try:
-            if self._connection is None:
-                self._connection = self._file.connect()
-            (counter,) = self._connection.execute("PRAGMA data_version").fetchone()
-            changed, self._seen = counter != self._seen, counter
-            if not changed:
-                return False
-            there = [job for job in self._since if self._connection.execute(self._find, job).fetchone()]
-        except sqlite3.Error:  # the worker's own calls will tell
-            self.close()
-            return False
-        for job in there:
-            del self._since[job]
-        return self._always or bool(there)
+            news = self._look(now)
+        except BackendError:
+            self._missed, self._seen = True, None
+            self._unsubscribe()
+            raise
+        if self._seen != before:
+            self._pace = _AFTER_COMMIT
+            if self._take_events(now):  # most likely of the commit that was just seen
+                self._written = now
+        if news:  # not in vain
+            self._budget, self._spent = self._budget + self._spent, 0.0
+        self._plan(now)
+        return news
 
     def close(self) -> None:
-        """Let go of the connection."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        """Have no more events."""
+        self._unsubscribe()
+
+    def _take_events(self, now: float) -> bool:
+        # Whether the log has been written since the last call.
+        if self._subscription is None:
+            return False
+        self._events_taken_at = now
+        try:
+            self._subscription.take_events()
+        except OSError:  # a handler has closed the descriptor
+            self._subscription.lost = self._subscription.written = True
+        written, self._subscription.written = self._subscription.written, False
+        return written
+
+    def _plan_for_write(self, now: float, *, own: bool) -> None:
+        awaited = self._pace is _AFTER_WRITE and now - self._written < _OPEN
+        self._written = now
+        if own and not awaited:
+            self._pace = _AFTER_OWN
+            self._next = min(self._next, now + _AFTER_OWN.shortest)
+        else:
+            self._pace = _AFTER_WRITE
+            self._next = self._earliest(now)
+
+    def _look(self, now: float) -> News:
+        with self._file.watching() as connection:
+            self._subscribe(connection.log, now)
+            seen = connection.serial, *connection.execute("PRAGMA data_version").fetchone()
+            if seen == self._seen:
+                return News.NONE
+            self._seen = seen
+            moment = self._now()
+            asked = {"queues": self._queues, "now": moment}
+            ready, due = connection.execute(self._statement, asked).fetchone()
+        news = News.READY if ready else News.NONE
+        if due is not None and due <= moment + WAKE_HORIZON:
+            if self._due is None or not moment < self._due <= due:
+                news |= News.SOONER
+            self._due = due
+        else:
+            self._due = None
+        if self._missed:
+            self._missed, news = False, News.ANY
+        return news
+
+    def _plan(self, now: float) -> None:
+        age = now - self._written
+        pause = _IDLE if self._subscription else _POLL
+        if age < _OPEN:
+            pause = min(pause, self._pace.pause(age))
+        self._next = max(now + pause, self._earliest(now))
+
+    def _earliest(self, now: float) -> float:
+        # When the budget allows the next look.
+        self._budget = min(self._budget + (now - self._budget_at) * _PER_SECOND, _BURST)
+        self._budget_at = now
+        return now if self._budget >= 1.0 else now + (1.0 - self._budget) / _PER_SECOND
+
+    def _subscribe(self, log: str, now: float) -> None:
+        if self._subscription is not None and self._subscription.lost:
+            self._unsubscribe()
+        if self._subscription is None and now >= self._subscribe_from:
+            try:
+                self._subscription = inotify.subscribe(log, self._wake)
+            except OSError:
+                self._subscribe_from = now + _RETRY
+
+    def _unsubscribe(self) -> None:
+        if self._subscription is not None:
+            with contextlib.suppress(OSError):
+                self._subscription.close()
+            self._subscription = None

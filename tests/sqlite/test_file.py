@@ -7,7 +7,6 @@ import sqlite3
 import stat
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -16,9 +15,10 @@ from scheduler.identity import new_token
 from scheduler.jobs import NewJob
 from scheduler.leases import Completion, Failure
 from scheduler.plugins import backend_from_url
+from scheduler.queues import Retention
 from scheduler.states import JobState
 from scheduler_backends.sql.__main__ import main
-from scheduler_backends.sqlite import SqliteBackend, doorbells
+from scheduler_backends.sqlite import SqliteBackend
 
 QUEUE = "file"
 
@@ -27,8 +27,10 @@ def new_job(**fields: object) -> NewJob:
     return NewJob(type="mail", queue=QUEUE, **fields)  # type: ignore[arg-type]  # fields by name
 
 
-def refuse(*_: object) -> None:
-    raise OSError("no socket can be had")
+def writer(backend: SqliteBackend) -> sqlite3.Connection:
+    connection = backend._file._open.get().writer.connection
+    assert connection is not None
+    return connection
 
 
 def lease(backend, limit=10):
@@ -88,8 +90,60 @@ def test_a_path_that_cannot_be_is_refused(wrong):
         SqliteBackend(wrong)
 
 
+@pytest.mark.parametrize("wrong", [None, 5, 1.5, [], object(), "a\ud800.db"])
+def test_what_is_no_path_is_refused(wrong):
+    with pytest.raises(ConfigError) as caught:
+        SqliteBackend(wrong)
+    assert caught.value.field == "path"
+
+
+def test_a_url_is_one_whichever_door_it_comes_in_by(tmp_path):
+    url = f"sqlite:///{tmp_path}/jobs.db?retain_succeeded=99&timeout=2"
+    for make in (SqliteBackend, SqliteBackend.from_url, backend_from_url):
+        backend = make(url)
+        assert backend.retention.succeeded == 99.0
+        backend.migrate()
+        backend.close()
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["jobs.db", "jobs.db-lock"]
+
+
+@pytest.mark.parametrize("make", [SqliteBackend, backend_from_url])
+@pytest.mark.parametrize("option", ["colour=red", "timeout=soon", "timeout=1&timeout=2", "synchronous=off", "prefix=A"])
+def test_an_option_of_a_url_that_cannot_be_is_refused_by_name(tmp_path, make, option):
+    with pytest.raises(ConfigError) as caught:
+        make(f"sqlite:///{tmp_path}/jobs.db?{option}")
+    assert caught.value.field == option.partition("=")[0]
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
-    "options", [{"synchronous": "off"}, {"timeout": 0}, {"timeout": float("nan")}, {"prefix": "a-b"}, {"prefix": ""}]
+    ("option", "arguments"),
+    [
+        ("timeout=2", {"timeout": 3.0}),
+        ("migrate=true", {"migrate": False}),
+        ("retain_dead=5", {"retention": Retention(dead=6.0)}),
+    ],
+)
+def test_an_argument_that_differs_from_the_url_is_refused(tmp_path, option, arguments):
+    with pytest.raises(ConfigError) as caught:
+        SqliteBackend(f"sqlite:///{tmp_path}/jobs.db?{option}", **arguments)
+    assert caught.value.field == next(iter(arguments))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"synchronous": "off"},
+        {"timeout": 0},
+        {"timeout": float("nan")},
+        {"prefix": "a-b"},
+        {"prefix": ""},
+        {"prefix": None},
+        {"migrate": "no"},
+        {"retention": 3_600},
+        {"timeout": "5"},
+        {"synchronous": []},
+    ],
 )
 def test_an_argument_that_cannot_be_is_refused(path, options):
     with pytest.raises(ConfigError) as caught:
@@ -127,30 +181,29 @@ def test_a_file_that_may_not_be_written_is_a_clear_error(path):
     backend.close()
 
 
-def test_a_database_in_read_only_mode_is_a_clear_error(backend):
+def test_a_connection_that_may_only_read_is_a_clear_error_and_not_used_again(backend):
     backend.enqueue([new_job()])
-    backend._file._writer.execute("PRAGMA query_only = ON")
+    writer(backend).execute("PRAGMA query_only = ON")
     with pytest.raises(BackendError, match="read-only"):
         backend.enqueue([new_job()])
     assert backend.stats([QUEUE])[0].counts[JobState.READY] == 1
-    backend._file._writer.execute("PRAGMA query_only = OFF")
     backend.enqueue([new_job()])
 
 
 def test_a_full_disk_stores_nothing_and_passes(backend):
     backend.enqueue([new_job()])
-    writer = backend._file._writer
-    (pages,) = writer.execute("PRAGMA page_count").fetchone()
-    writer.execute(f"PRAGMA max_page_count = {pages + 4}")
+    direct = writer(backend)
+    (pages,) = direct.execute("PRAGMA page_count").fetchone()
+    direct.execute(f"PRAGMA max_page_count = {pages + 4}")
     jobs = [new_job(payload=b"x" * 4_000) for _ in range(50)]
     with pytest.raises(BackendUnavailable, match="full"):
         backend.enqueue(jobs)
     assert backend.stats([QUEUE])[0].counts[JobState.READY] == 1
     (held,) = lease(backend)  # what needs no room goes on
     assert backend.retry([Failure(lease=held)]) == []
-    writer.execute("PRAGMA max_page_count = 1000000")
+    direct.execute("PRAGMA max_page_count = 1000000")
     assert all(answer.is_new for answer in backend.enqueue(jobs))
-    assert backend._file._writer.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert direct.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
 def test_another_writer_that_does_not_end_is_a_bounded_wait(path):
@@ -173,7 +226,7 @@ def test_another_writer_that_does_not_end_is_a_bounded_wait(path):
 def test_a_process_that_sits_in_the_gate_is_a_bounded_wait(path):
     backend, other = SqliteBackend(path, timeout=0.2), SqliteBackend(path)
     backend.enqueue([new_job()])
-    with other._file.writing(), pytest.raises(BackendUnavailable, match="another process"):
+    with other._file.writing(), pytest.raises(BackendUnavailable, match="locked"):
         backend.enqueue([new_job()])
     backend.enqueue([new_job()])
     backend.close()
@@ -265,21 +318,3 @@ def test_an_old_sqlite_is_refused(path, monkeypatch):
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 31, 1))
     with pytest.raises(BackendError, match=r"3\.37"):
         SqliteBackend(path)
-
-
-@pytest.mark.parametrize("has_sockets", [True, False])
-def test_a_path_too_long_for_a_socket_still_wakes(tmp_path, monkeypatch, has_sockets):
-    if not has_sockets:  # the change counter is looked at instead
-        monkeypatch.setattr(doorbells.Doorbell, "__init__", refuse)
-    folder = tmp_path / ("x" * 120)
-    folder.mkdir()
-    first, second = SqliteBackend(folder / "jobs.db"), SqliteBackend(folder / "jobs.db")
-    waiter = first.waiter([QUEUE])
-    while waiter.wait(0.1):
-        pass
-    second.enqueue([new_job()])
-    assert waiter.wait(10.0)
-    waiter.close()
-    first.close()
-    second.close()
-    assert not Path(f"{folder}/jobs.db-bells").exists()

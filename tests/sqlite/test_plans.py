@@ -29,7 +29,8 @@ def instructions(backend: SqliteBackend, work: Callable[[], object]) -> int:
         counted[0] += 10
         return 0
 
-    connections = [backend._file._reader, backend._file._writer]
+    mine = backend._file._open.get()
+    connections = [mine.reader.connection, mine.writer.connection]
     for connection in connections:
         connection.set_progress_handler(count, 10)
     work()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 
 import django
 import pytest
@@ -14,9 +14,10 @@ from django.db import transaction as django_transaction
 from django.db.utils import ConnectionHandler
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
-from scheduler.errors import ConfigError, SchemaMismatch
+from scheduler.errors import BackendError, ConfigError, SchemaMismatch
 from scheduler.jobs import NewJob
-from scheduler_backends.sqlite import SqliteBackend
+from scheduler_backends.sql.rows import insertion
+from scheduler_backends.sqlite import SqliteBackend, storing
 
 Transaction = Callable[[], AbstractContextManager[object]]
 
@@ -68,6 +69,18 @@ def explicit_sqlite3(path, engine):
 
 
 @contextmanager
+def bytes_sqlite3(path, engine):
+    connection = sqlite3.connect(path)
+    connection.text_factory = bytes
+    try:
+        with connection:
+            yield connection
+        assert connection.text_factory is bytes
+    finally:
+        connection.close()
+
+
+@contextmanager
 def sqlalchemy_connection(path, engine):
     with engine.begin() as connection:
         yield connection
@@ -109,6 +122,7 @@ def django_connection(path, engine):
 KINDS = [
     legacy_sqlite3,
     explicit_sqlite3,
+    bytes_sqlite3,
     sqlalchemy_connection,
     sqlalchemy_session,
     sqlalchemy_scoped_session,
@@ -186,6 +200,13 @@ def test_a_rollback_to_a_savepoint_leaves_no_job_and_wakes_nobody(backend, path,
     (row,) = backend.stats(["shop"])
     assert sum(row.counts.values()) == 2
     assert set(backend.get("shop", [before.job.id, after.job.id])) == {before.job.id, after.job.id}
+
+
+def test_values_that_sqlite_cannot_take_are_errors_of_ours(backend, path, monkeypatch):
+    backend.migrate()
+    monkeypatch.setattr(storing, "insertion", lambda job, now: insertion(job, now)._replace(priority=2**70))
+    with closing(sqlite3.connect(path)) as connection, pytest.raises(BackendError):
+        backend.enqueue_with(connection, [new_job()])
 
 
 def test_the_worker_is_woken_by_the_commit_alone(backend, path, transaction):

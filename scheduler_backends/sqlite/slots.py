@@ -1,0 +1,58 @@
+"""What one process has open of a file."""
+
+from __future__ import annotations
+
+from scheduler.locks import StoreLock
+from scheduler_backends.sqlite.connection import Connection, any_text
+from scheduler_backends.sqlite.gate import Gate
+
+
+class Slot:
+    """A connection, None = not open, and the lock that admits one thread to it."""
+
+    def __init__(self) -> None:
+        self.lock = StoreLock()
+        self.connection: Connection | None = None
+
+    def drop(self) -> None:
+        """Close the connection. Under the lock only."""
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
+
+class Open:
+    """What one process has open. The gate is guarded by the writer's lock."""
+
+    def __init__(self) -> None:
+        self.writer, self.reader, self.watcher = Slot(), Slot(), Slot()
+        self.slots = (self.writer, self.reader, self.watcher)
+        self.gate: Gate | None = None
+        self.is_prepared = False  # the schema was seen to
+        self._suspended: list[Slot] = []  # by whoever suspends the file
+
+    def drop_all(self) -> None:
+        """Close everything. Under all locks only."""
+        for slot in reversed(self.slots):  # the last writer to close tidies the log away
+            slot.drop()
+        if self.gate is not None:
+            self.gate.close()
+            self.gate = None
+
+    def take_any_text(self) -> None:
+        """Have what is open take any text. Any thread."""
+        for slot in self.slots:
+            if (connection := slot.connection) is not None:
+                connection.text_factory = any_text
+
+    def suspend(self, timeout: float) -> None:
+        """Close everything and hold all locks, as far as they can be had in *timeout* seconds each."""
+        # Not those of this thread: a signal handler that forks may have interrupted a call.
+        self._suspended = [slot for slot in self.slots if not slot.lock.is_mine and slot.lock.acquire(timeout)]
+        if len(self._suspended) == len(self.slots):
+            self.drop_all()
+
+    def resume(self) -> None:
+        """Release the locks that `suspend` holds."""
+        while self._suspended:
+            self._suspended.pop().lock.release()
