@@ -240,3 +240,12 @@ def test_a_connection_of_another_kind_is_refused(backend):
                 backend.enqueue_with(nonsense, [new_job()])
             assert caught.value.field == "connection"
     lite.dispose()
+
+
+def test_a_delay_counts_from_the_statement_not_from_the_start_of_the_transaction(backend, postgres_url):
+    backend.migrate()
+    with psycopg.connect(postgres_url) as connection:
+        (started,) = connection.execute("SELECT now() FROM pg_sleep(0.2)").fetchone()
+        due_now, later = backend.enqueue_with(connection, [new_job(), new_job(delay=10.0)])
+    assert (due_now.job.created_at - started).total_seconds() >= 0.2
+    assert (later.job.due_at - started).total_seconds() >= 10.2
