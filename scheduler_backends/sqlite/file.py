@@ -14,20 +14,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from scheduler.errors import BackendClosed, BackendError, BackendUnavailable, SchemaMismatch
+from scheduler.errors import BackendClosed, BackendError, BackendUnavailable
 from scheduler_backends.sql.connections import Execute
-from scheduler_backends.sqlite.connection import (
-    Connection,
-    Synchronous,
-    check_sqlite,
-    connect,
-    is_empty,
-    is_wal,
-    use_wal,
-)
+from scheduler_backends.sqlite.connection import Connection, Synchronous, check_sqlite, is_empty
 from scheduler_backends.sqlite.errors import OUTSIDE_ERRORS, is_of_connection, translating
 from scheduler_backends.sqlite.forks import PerProcess, close_all_connections, suspend_at_forks
 from scheduler_backends.sqlite.gate import Gate
+from scheduler_backends.sqlite.opening import Opening
 from scheduler_backends.sqlite.slots import Open, Slot
 
 
@@ -45,14 +38,11 @@ class File:
     ) -> None:
         check_sqlite()
         self.path = path
-        self._synchronous = synchronous
         self._timeout = timeout
-        # Asked when a process first opens the file; the second one, in a write transaction, if the first says no.
-        self._is_prepared = is_prepared
-        self._prepare = prepare
-        self._was_open = False  # from then on a missing file is not made anew: somebody is about to restore it
+        self._opening = Opening(
+            path, synchronous=synchronous, timeout=timeout, is_prepared=is_prepared, prepare=prepare
+        )
         self._closed = False
-        self._takes_any_text = False
         self._wrote_at = 0.0
         self._open = PerProcess(Open)
         suspend_at_forks(self)
@@ -69,7 +59,7 @@ class File:
         mine = self._open.get()
         with self._reopening(), self._using(mine.writer), self._gate(mine):
             self._check_file(mine, mine.writer)  # behind the gate, where the waiting is over
-            connection = mine.writer.connection or self._open_writer(mine, prepared=prepared)
+            connection = mine.writer.connection or self._opening.writer(mine, prepared=prepared)
             self._wrote_at = math.inf
             try:
                 if not single:
@@ -93,7 +83,7 @@ class File:
         with self._using(mine.reader):
             self._check_file(mine, mine.reader)
             if mine.reader.connection is None:
-                mine.reader.connection = self._connect()
+                mine.reader.connection = self._opening.connect()
             yield mine.reader.connection
 
     @contextmanager
@@ -103,7 +93,7 @@ class File:
         with self._using(mine.watcher):
             self._check_file(mine, mine.watcher)
             if mine.watcher.connection is None:
-                mine.watcher.connection = self._connect()
+                mine.watcher.connection = self._opening.connect()
             yield mine.watcher.connection
 
     def wrote_since(self, moment: float) -> bool:
@@ -112,7 +102,7 @@ class File:
 
     def take_any_text(self) -> None:
         """From now on, text that is no UTF-8 is read with a surrogate for each byte at fault, instead of raising."""
-        self._takes_any_text = True
+        self._opening.takes_any_text = True
         self._open.get().take_any_text()
 
     @property
@@ -122,8 +112,7 @@ class File:
 
     def prepare(self, execute: Execute) -> None:
         """See to the schema by statements of a write transaction."""
-        if not self._is_prepared(execute):
-            self._prepare(execute)
+        self._opening.prepare(execute)
 
     def close(self) -> None:
         """Close the connections once the calls under way have ended. Later calls raise `BackendClosed`."""
@@ -172,8 +161,9 @@ class File:
     @contextmanager
     def _gate(self, mine: Open) -> Iterator[None]:
         if mine.gate is None:
-            if is_empty(self.path) and not self._was_open:  # made first, since the gate gets the mode of the file
-                self._connect().close()
+            # Made first, since the gate gets the mode of the file.
+            if is_empty(self.path) and not self._opening.was_open:
+                self._opening.connect().close()
             mine.gate = Gate(os.path.realpath(self.path))
         gate = mine.gate
         gate.enter(self._timeout)
@@ -201,60 +191,8 @@ class File:
         if not mine.is_prepared:
             with self._using(mine.reader):
                 self._check_file(mine, mine.reader)
-                self._open_reader(mine)
+                self._opening.reader(mine)
             if not mine.is_prepared:
                 with self.writing(single=True):
                     pass
         return mine
-
-    def _open_reader(self, mine: Open) -> None:
-        # Where nothing must be written first, reading waits for no writer. The other cases are left to `writing`.
-        if is_empty(self.path):
-            return
-        connection = mine.reader.connection or self._connect()
-        if is_wal(connection) and self._has_schema(connection):
-            mine.reader.connection = connection
-            mine.is_prepared = self._was_open = True
-        elif connection is not mine.reader.connection:
-            connection.close()
-
-    def _open_writer(self, mine: Open, *, prepared: bool) -> Connection:
-        connection = self._connect()
-        try:
-            if prepared and self._was_open:  # raises unless the schema is there, before anything is written
-                self._has_schema(connection)
-            use_wal(connection, self.path)
-            if not prepared:  # it is not kept: who writes next looks at the schema
-                return connection
-            if not self._has_schema(connection):
-                connection.execute("BEGIN IMMEDIATE")
-                self.prepare(connection.execute)  # asks once more: another process may have been faster
-                connection.execute("COMMIT")
-        except BaseException:
-            connection.close()  # rolls back
-            raise
-        mine.writer.connection = connection
-        mine.is_prepared = self._was_open = True
-        return connection
-
-    def _connect(self) -> Connection:
-        if self._was_open and not os.path.exists(self.path):  # noqa: PTH110 - beside os.path.realpath
-            raise BackendError(f"{self.path} was removed: put it back, or restart the program to begin a new file")
-        return connect(
-            self.path,
-            timeout=self._timeout,
-            synchronous=self._synchronous,
-            create=not self._was_open,
-            takes_any_text=self._takes_any_text,
-        )
-
-    def _has_schema(self, connection: Connection) -> bool:
-        try:
-            if self._is_prepared(connection.execute):
-                return True
-        except SchemaMismatch:
-            if not self._was_open:
-                raise
-        if self._was_open:  # a copy of a backup that has not ended, perhaps: nothing may be written there
-            raise BackendError(f"{self.path} is now another file, and not one of this release: restart the program")
-        return False
