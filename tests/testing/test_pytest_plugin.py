@@ -98,6 +98,35 @@ def test_a_failing_assert_of_the_suite_explains_itself(pytester: pytest.Pytester
     result.stdout.fnmatch_lines(["E*assert *[[]] == [[]'*']*"])
 
 
+@pytest.mark.parametrize("joins", [False, True])
+def test_the_end_of_a_run_names_a_chapter_only_if_no_class_of_the_backend_joined_it(
+    pytester: pytest.Pytester, *, joins: bool
+) -> None:
+    """A backend may test its damages in a class apart from the others."""
+    pytester.makepyfile(
+        f"""
+        import pytest
+        from scheduler.testing.contract import BackendContract, Damage
+        from scheduler_backends.memory import MemoryBackend
+
+        class TestMine(BackendContract):
+            backend_type = MemoryBackend
+
+            @pytest.fixture
+            def open_backend(self):
+                return MemoryBackend
+
+        class TestMineDamaged(TestMine):
+            damages = {{"none": Damage(field="type", write=lambda backend, queue, id: None)}} if {joins} else {{}}
+        """
+    )
+    result = run(pytester, "-k", "test_ping")
+    assert result.ret == 0
+    lines = [line for line in result.outlines if line.startswith("MemoryBackend: ")]
+    assert any("TransactionalEnqueue" in line for line in lines)
+    assert any("records that can be spoilt" in line for line in lines) != joins
+
+
 @pytest.fixture
 def own(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> str:
     """The example as an installed package of a stranger, which offers the scheme own://."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from inspect import signature
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import pytest
 
@@ -27,8 +27,10 @@ from scheduler.testing.contract.damage_cases import (
     spoilt_job,
     until_it_would_run,
 )
-from scheduler.testing.contract.offered import leave_out
+from scheduler.testing.contract.offered import join, leave_out
 from scheduler.testing.rig import LONG, Rig
+
+_WHAT: Final = "records that can be spoilt"
 
 
 class DamageContract:
@@ -40,12 +42,15 @@ class DamageContract:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        backend = getattr(cls, "backend_type", None)
+        if cls.damages or cls.damages_of_queue:
+            join(cls, backend, _WHAT)
         offered = {"damage": bool(cls.damages), "queue_damage": bool(cls.damages_of_queue)}
         for name, test in vars(DamageContract).items():
             if name.startswith("test_") and name not in vars(cls):
                 setattr(cls, name, test)  # where a subclass brings cases
                 if not all(offered[fixture] for fixture in signature(test).parameters if fixture in offered):
-                    leave_out(cls, getattr(cls, "backend_type", None), name, "records that can be spoilt")
+                    leave_out(cls, backend, name, _WHAT)
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if "damage" in metafunc.fixturenames:

@@ -21,6 +21,7 @@ _NEEDED: Final = "__needs__"  # the attribute of a test
 _BY_FIXTURE: Final = {"second": SHARED_STORE}  # what a test needs that asks for this fixture
 
 _left_out: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+_joined: set[tuple[str, str]] = set()  # a backend, and what one class of its tests
 
 
 def needs(what: type | str) -> Callable[[T], T]:
@@ -47,7 +48,16 @@ def leave_out(cls: type, backend: type[Backend] | None, name: str, what: str) ->
     setattr(cls, name, None)
     if cls.__module__.startswith(__package__ or ""):
         return  # the suite's own class, which tests no backend
-    _left_out[cls.__name__ if backend is None else backend.__name__][what].add(name)
+    _left_out[_name_of(cls, backend)][what].add(name)
+
+
+def join(cls: type, backend: type[Backend] | None, what: str) -> None:
+    """The test class *cls* has tests of *what*; where other classes of its backend leave them out, none is reported."""
+    _joined.add((_name_of(cls, backend), what))
+
+
+def _name_of(cls: type, backend: type[Backend] | None) -> str:
+    return cls.__name__ if backend is None else backend.__name__
 
 
 def _missing(test: Any, backend: type[Backend]) -> str | None:
@@ -65,7 +75,11 @@ def _missing(test: Any, backend: type[Backend]) -> str | None:
 
 def report() -> list[str]:
     """A line for each backend of this process that does not offer everything."""
-    return [
-        f"{backend}: {', '.join(f'{what} ({len(tests)} tests)' for what, tests in sorted(missing.items()))}"
-        for backend, missing in sorted(_left_out.items())
-    ]
+    lines = []
+    for backend, missing in sorted(_left_out.items()):
+        told = [
+            f"{what} ({len(tests)} tests)" for what, tests in sorted(missing.items()) if (backend, what) not in _joined
+        ]
+        if told:
+            lines.append(f"{backend}: {', '.join(told)}")
+    return lines
