@@ -97,7 +97,10 @@ class Leasing:
     def renew(self, leases: Sequence[Lease], duration: float) -> Renewal:
         """See `Backend.renew`."""
         lasts = later(0, check_duration(duration))
-        return Renewal(refused=settle(self._store, self._store.statements.settling.renew, leases, duration=lasts))
+        # An UPDATE meets a row once, however often it is named.
+        named = list(dict.fromkeys(leases))
+        refused = settle(self._store, self._store.statements.settling.renew, named, duration=lasts)
+        return Renewal(refused=[lease for lease in leases if lease in refused] if refused else ())
 
     def recover_expired(self, queues: Sequence[str], limit: int) -> Recovery:
         """See `Backend.recover_expired`."""
@@ -112,7 +115,7 @@ class Leasing:
             ((revived, buried, rung),) = self._store.run(statement, queues=names, limit=size, error=_EXPIRED)
             self._store.notifier.ring(rung or ())
             ready, dead, left = ready + revived, dead + buried, left - size
-            if revived + buried < size:  # else there are more, most likely
+            if revived + buried < size or not left:
                 next_expiry = self._next_expiry(names)
                 break
         self._bury_stray(names, size=min(limit, SLICE))

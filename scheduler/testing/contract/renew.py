@@ -13,6 +13,11 @@ from scheduler.testing.rig import LONG, Rig
 
 
 class RenewContract:
+    def test_a_lease_named_twice_is_renewed_or_refused_twice(self, rig: Rig) -> None:
+        held, lost = rig.leased(), rig.leased()
+        rig.backend.complete([Completion(lease=lost)])
+        assert list(rig.backend.renew([held, lost, held, lost], LONG).refused) == [lost, lost]
+
     def test_a_renewed_lease_outlives_its_first_end(self, rig: Rig) -> None:
         rig.add_many(3)
         leases = rig.lease(duration=rig.span)
