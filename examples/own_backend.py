@@ -8,7 +8,6 @@ then polls) and no queue versions. `tests/testing/test_own_backend.py` shows the
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,11 +17,12 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from scheduler.backend import Backend
-from scheduler.clock import Clock, SystemClock
+from scheduler.clock import Clock, SystemClock, later
 from scheduler.errors import BackendClosed, ConfigError
 from scheduler.jobs import LEASE_EXPIRED, ErrorDetail, ErrorRecord, Job, NewJob
 from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, Promotion, Recovery, Renewal
 from scheduler.limits import MAX_ERRORS, check_duration, check_kind, check_limit, check_name, check_queues, check_token
+from scheduler.locks import StoreLock
 from scheduler.queues import Page, QueueStats, Retention, cursor_of, place_of
 from scheduler.states import MOVES, TERMINAL, JobState
 from scheduler.urls import RETENTION_OPTIONS, retention_from, split_options
@@ -50,7 +50,7 @@ class DictBackend(Backend):
     def __init__(self, *, clock: Clock | None = None, retention: Retention | None = None) -> None:
         self.clock: Clock | None = SystemClock() if clock is None else check_kind("clock", clock, Clock)
         self.retention = Retention() if retention is None else check_kind("retention", retention, Retention)
-        self._lock = threading.Lock()  # guards everything below
+        self._lock = StoreLock()  # guards everything below
         self._rows: dict[tuple[str, str], Row] = {}
         self._queues: set[str] = set()
         self._paused: set[str] = set()
@@ -89,17 +89,17 @@ class DictBackend(Backend):
             lines = [self._line(name) for name in (*names[first:], *names[:first])]
             taken = [row for turn in zip_longest(*lines) for row in turn if row is not None]
             for row in taken[: max(0, limit - len(held))]:
-                changes = {"lease_owner": worker_id, "lease_expires_at": now + timedelta(seconds=seconds)}
+                changes = {"lease_owner": worker_id, "lease_expires_at": later(now, seconds)}
                 self._move(row, JobState.LEASED, now, attempts=row.job.attempts + 1, **changes)
                 row.token = token
                 held.append(row)
             return [Lease(job=row.job, token=token, expires_at=_expiry(row)) for row in held]
 
     def renew(self, leases: Sequence[Lease], duration: float) -> Renewal:
-        length = timedelta(seconds=check_duration(duration))
+        length = check_duration(duration)
 
         def prolong(row: Row, _: Lease, now: datetime) -> None:
-            row.job = replace(row.job, lease_expires_at=now + length)
+            row.job = replace(row.job, lease_expires_at=later(now, length))
 
         return Renewal(refused=self._settle(leases, prolong))
 
@@ -111,7 +111,7 @@ class DictBackend(Backend):
 
     def retry(self, failures: Sequence[Failure]) -> Sequence[Lease]:
         def put_back(row: Row, failure: Failure, now: datetime) -> None:
-            due_at = now + timedelta(seconds=failure.delay)
+            due_at = later(now, failure.delay)
             self._fail(row, failure, JobState.RETRY_WAIT, now, due_at=due_at)
 
         return self._settle(failures, put_back)
@@ -196,13 +196,13 @@ class DictBackend(Backend):
             pass
 
     def close(self) -> None:
-        with self._lock:
+        with self._lock.entry():
             self._closed = True
 
     @contextmanager
     def _open(self) -> Iterator[datetime]:
         """One call at a time: what a transaction is elsewhere. Gives the store's now."""
-        with self._lock:
+        with self._lock.entry():
             if self._closed:
                 raise BackendClosed("the backend was closed")
             yield (self.clock or SystemClock()).now()

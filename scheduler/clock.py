@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol, runtime_checkable
 
 
@@ -21,3 +21,11 @@ class SystemClock:
     def now(self) -> datetime:
         """The present moment, aware, in UTC."""
         return datetime.now(UTC)
+
+
+def later(moment: datetime, seconds: float) -> datetime:
+    """*seconds* after *moment*, at most the last moment of the year 9999, which only a clock near it reaches."""
+    try:
+        return moment + timedelta(seconds=seconds)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC)

@@ -6,10 +6,11 @@ import dataclasses
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from enum import IntEnum
 from typing import cast
 
+from scheduler.clock import later
 from scheduler.errors import ConfigError, InvalidJob
 from scheduler.identity import id_for_key, new_id
 from scheduler.limits import (
@@ -34,7 +35,6 @@ DEFAULT_TIMEOUT = 30.0  # seconds
 
 # Typed as text, since __post_init__ puts one there: who reads `job.id` need not ask whether it is None.
 _TO_BE_MADE = cast("str", None)
-_LATEST = datetime.max.replace(tzinfo=UTC)
 
 
 class Priority(IntEnum):
@@ -116,12 +116,7 @@ class NewJob:
         """When to run, asked at *now* by the store's clock."""
         if self.run_at is not None:
             return self.run_at
-        if not self.delay:
-            return now
-        try:
-            return now + timedelta(seconds=self.delay)
-        except OverflowError:  # only a clock near the year 9999 comes here
-            return _LATEST
+        return later(now, self.delay) if self.delay else now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

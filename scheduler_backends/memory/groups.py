@@ -6,8 +6,9 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime
 from itertools import chain
 
+from scheduler.clock import later
 from scheduler_backends.memory.rows import Row
-from scheduler_backends.memory.timetables import LATEST, Timetable, later
+from scheduler_backends.memory.timetables import LATEST, Timetable
 
 
 class Group:

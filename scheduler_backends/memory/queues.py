@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from scheduler.clock import later
 from scheduler.jobs import LEASE_EXPIRED, NewJob
 from scheduler.queues import QueueStats, Retention
 from scheduler.states import TERMINAL, JobState
 from scheduler_backends.memory.groups import Group
 from scheduler_backends.memory.places import Places
 from scheduler_backends.memory.rows import Row
-from scheduler_backends.memory.timetables import later
 
 
 class MemoryQueue(Places):

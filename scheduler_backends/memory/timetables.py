@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from heapq import heapify, heappop, heappush
 from typing import Generic, Protocol, TypeVar
 
@@ -12,14 +12,6 @@ _SLACK = 64  # withdrawn entries that are not worth a clearing
 
 # One counter for all timetables: an item withdrawn from one and put into another must not revive its old entry.
 _tickets = itertools.count(1)
-
-
-def later(now: datetime, seconds: float) -> datetime:
-    """*seconds* after *now*, or the last moment there is."""
-    try:
-        return now + timedelta(seconds=seconds)
-    except OverflowError:
-        return LATEST
 
 
 class Timed(Protocol):

@@ -10,7 +10,7 @@ import pytest
 from scheduler.errors import ConfigError
 from scheduler.identity import new_token
 from scheduler.states import JobState
-from scheduler.testing.rig import KEEP, LONG, OpenBackend, Rig
+from scheduler.testing.rig import LONG, Rig
 
 _QUEUES: list[Any] = ["default", [], (), [1], [None], [b"default"], [""], ["ok", "a\nb"]]
 _LIMITS: list[Any] = [0, -1, 10_001, 10**30, True, 1.0, "1", None]
@@ -67,22 +67,6 @@ def _check_refused(rig: Rig, field: str, call: Callable[[], object]) -> None:
 
 
 class ArgumentsContract:
-    @pytest.mark.parametrize("retention", [3_600, {"succeeded": 60.0}, 0, "1h"], ids=repr)
-    def test_a_retention_of_the_wrong_type_is_refused_when_the_backend_is_built(
-        self, open_backend: OpenBackend, retention: Any
-    ) -> None:
-        with pytest.raises(ConfigError) as refusal:
-            open_backend(clock=None, retention=retention)
-        assert refusal.value.field == "retention"
-
-    @pytest.mark.parametrize("clock", [3_600, "now", object()], ids=lambda clock: type(clock).__name__)
-    def test_a_clock_that_tells_no_time_is_refused_when_the_backend_is_built(
-        self, open_backend: OpenBackend, clock: Any
-    ) -> None:
-        with pytest.raises(ConfigError) as refusal:
-            open_backend(clock=clock, retention=KEEP)
-        assert refusal.value.field == "clock"
-
     @pytest.mark.parametrize("queues", _QUEUES, ids=repr)
     @pytest.mark.parametrize("method", sorted(_BY_QUEUES))
     def test_queues_are_a_sequence_of_names(self, rig: Rig, method: str, queues: Any) -> None:
