@@ -9,6 +9,7 @@ import time
 from scheduler.worker.run import Run
 
 _BATCH = 1_000
+_RECOVERED = 5_000  # a call: each looks through all leases once, so that small ones take long where many have expired
 _TRIM_EVERY = 60.0  # seconds
 _JITTER = (0.8, 1.0)  # downwards only: recover_interval is a promise
 _SHORTEST_PAUSE = 0.01  # seconds after an expiry, so that holders who are a moment late keep their jobs
@@ -33,7 +34,7 @@ class Recoverer:
 
     def _recover(self) -> float:
         with self._run.outage.calling("recover_expired"):
-            recovery = self._run.backend.recover_expired(self._run.config.queues, _BATCH)
+            recovery = self._run.backend.recover_expired(self._run.config.queues, _RECOVERED)
         if recovery.ready or recovery.dead:
             self._run.metrics.recovered(recovery)
             self._run.logger.warning(

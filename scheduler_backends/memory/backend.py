@@ -21,13 +21,12 @@ from scheduler.urls import RETENTION_OPTIONS, Parser, retention_from, split_opti
 from scheduler_backends.memory import calls
 from scheduler_backends.memory.arguments import all_of, state_of
 from scheduler_backends.memory.reads import ReadMethods
-from scheduler_backends.memory.store import Store
+from scheduler_backends.memory.store import SLICE, Store
 from scheduler_backends.memory.topology import TopologyMethods
 from scheduler_backends.memory.wakeups import MemoryWaiter
 
 T = TypeVar("T")
 A = TypeVar("A")
-_SLICE = 1_000  # items of a batch that are done under one hold of the lock: some milliseconds
 _URL_OPTIONS: Mapping[str, Parser] = {"partitions": int, "active_version": int, **RETENTION_OPTIONS}
 
 
@@ -92,19 +91,21 @@ class MemoryBackend(ReadMethods, TopologyMethods, Backend):
     def promote_due(self, queues: Sequence[str], limit: int) -> Promotion:
         """Scheduled, retry_wait → ready, urgent ones first."""
         names, most = check_queues(queues), check_limit(limit)
-        with self._store.lock:
-            promotion = calls.promote(self._store, names, most, self._store.begin())
-            self._store.end()
-        return promotion
+        done = self._in_portions(most, partial(calls.promote, self._store, names), lambda part: part.moved)
+        return Promotion(moved=sum(part.moved for part in done), next_due=done[-1].next_due)
 
     def lease(
         self, queues: Sequence[str], *, token: str, worker_id: str, duration: float, limit: int
     ) -> Sequence[Lease]:
-        """Ready → leased; queues, and partitions within them, take turns. A repeat renews what it still holds."""
+        """
+        Ready → leased; queues, and partitions within them, take turns. A repeat renews what it still holds.
+
+        At most 1,000 jobs a call.
+        """
         names = check_queues(queues)
         check_token(token)
         check_name("worker_id", worker_id, ConfigError)
-        seconds, most = check_duration(duration), check_limit(limit)
+        seconds, most = check_duration(duration), min(check_limit(limit), SLICE)
         self._store.warn_of_copy()
         with self._store.lock:
             now = self._store.begin()
@@ -141,10 +142,9 @@ class MemoryBackend(ReadMethods, TopologyMethods, Backend):
     def recover_expired(self, queues: Sequence[str], limit: int) -> Recovery:
         """Leased → ready or dead, whole lease calls at once."""
         names, most = check_queues(queues), check_limit(limit)
-        with self._store.lock:
-            recovery = calls.recover(self._store, names, most, self._store.begin())
-            self._store.end()
-        return recovery
+        done = self._in_portions(most, partial(calls.recover, self._store, names), lambda part: part.ready + part.dead)
+        ready, dead = sum(part.ready for part in done), sum(part.dead for part in done)
+        return Recovery(ready=ready, dead=dead, next_expiry=done[-1].next_expiry)
 
     def cancel(self, queue: str, ids: Sequence[str]) -> Sequence[MoveAnswer]:
         """Scheduled, ready, retry_wait → cancelled."""
@@ -159,12 +159,27 @@ class MemoryBackend(ReadMethods, TopologyMethods, Backend):
     def _in_slices(self, items: Sequence[T], call: Callable[[Store, Sequence[T], datetime], list[A]]) -> list[A]:
         """One call for some of *items* at a time: a huge batch must not keep a heartbeat from renewing meanwhile."""
         answers: list[A] = []
-        for start in range(0, max(1, len(items)), _SLICE):
+        for start in range(0, max(1, len(items)), SLICE):
             if start:
                 time.sleep(0)  # whoever waits for the lock gets it; else this thread would have it again at once
             with self._store.lock:
-                answers += call(self._store, items[start : start + _SLICE], self._store.begin())
+                answers += call(self._store, items[start : start + SLICE], self._store.begin())
                 self._store.end()
+        return answers
+
+    def _in_portions(self, limit: int, call: Callable[[int, datetime], A], number: Callable[[A], int]) -> list[A]:
+        """As `_in_slices`, for up to *limit* jobs that the call looks for itself. number: how many it found."""
+        answers: list[A] = []
+        left, found, some = limit, 0, 0
+        while not answers or (found >= some and left > 0):
+            if answers:
+                time.sleep(0)
+            some = min(left, SLICE)
+            with self._store.lock:
+                answers.append(call(some, self._store.begin()))
+                self._store.end()
+            found = number(answers[-1])
+            left -= found
         return answers
 
     # Care.
@@ -190,19 +205,12 @@ class MemoryBackend(ReadMethods, TopologyMethods, Backend):
         name, wanted, most = check_name("queue", queue, ConfigError), state_of(state), check_limit(limit)
         if wanted is JobState.LEASED:
             raise ConfigError("state", "leased jobs belong to their holders; they cannot be purged")
-        with self._store.lock:
-            self._store.begin()
-            gone = self._store.seen(name).purge(wanted, most)
-            self._store.end()
-        return gone
+        return sum(self._in_portions(most, lambda some, _: self._store.seen(name).purge(wanted, some), int))
 
     def trim(self, queues: Sequence[str], limit: int) -> int:
         """Delete up to *limit* finished jobs that retention no longer keeps and answer how many went."""
         names, most = check_queues(queues), check_limit(limit)
-        with self._store.lock:
-            gone = calls.trim(self._store, names, most, self._store.begin())
-            self._store.end()
-        return gone
+        return sum(self._in_portions(most, partial(calls.trim, self._store, names), int))
 
     # Life.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from scheduler.errors import ConfigError
@@ -13,7 +14,7 @@ from scheduler.states import JobState
 from scheduler_backends.memory.arguments import all_of, state_of
 from scheduler_backends.memory.chains import Chain
 from scheduler_backends.memory.queues import MemoryQueue
-from scheduler_backends.memory.store import Store
+from scheduler_backends.memory.store import SLICE, Store
 
 # version, partition, priority, stamp, and the id of the last job answered
 _CURSOR = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d)\.(-?\d{1,18})\.(.+)")
@@ -28,17 +29,30 @@ class ReadMethods:
     def get(self, queue: str, ids: Sequence[str]) -> Mapping[str, Job]:
         """The stored jobs among *ids*, by id."""
         name, asked = check_name("queue", queue, ConfigError), all_of("ids", ids, str)
-        with self._store.lock:
-            self._store.look()
-            rows = self._store.seen(name).jobs
-            return {job_id: rows[job_id].snapshot() for job_id in asked if job_id in rows}
+        found: dict[str, Job] = {}
+        for start in range(0, max(1, len(asked)), SLICE):
+            if start:
+                time.sleep(0)  # as in `MemoryBackend`
+            with self._store.lock:
+                self._store.look()
+                rows = self._store.seen(name).jobs
+                some = asked[start : start + SLICE]
+                found |= {job_id: rows[job_id].snapshot() for job_id in some if job_id in rows}
+        return found
 
     def list(self, queue: str, state: JobState, *, cursor: str | None = None, limit: int = 100) -> Page:
         """A page of the queue's jobs in *state*, by version, partition and priority, then as they came into it."""
         name, wanted, most = check_name("queue", queue, ConfigError), state_of(state), check_limit(limit)
-        with self._store.lock:
-            self._store.look()
-            return _page_of(self._store.seen(name), wanted, cursor, most)
+        jobs: list[Job] = []
+        while True:
+            with self._store.lock:
+                self._store.look()
+                page = _page_of(self._store.seen(name), wanted, cursor, min(most - len(jobs), SLICE))
+            jobs += page.jobs
+            cursor = page.cursor
+            if cursor is None or len(jobs) == most:
+                return Page(jobs=tuple(jobs), cursor=cursor)
+            time.sleep(0)  # as in `MemoryBackend`
 
     def stats(self, queues: Sequence[str] | None = None) -> Sequence[QueueStats]:
         """Per queue and version, sorted by both; all counts are exact."""

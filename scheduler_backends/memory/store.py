@@ -23,6 +23,7 @@ from scheduler_backends.memory.wakeups import Bells
 
 _log = GuardedLogger(logging.getLogger(__name__))
 _SYSTEM_CLOCK = SystemClock()
+SLICE = 1_000  # jobs that are moved or read under one hold of the lock: some milliseconds
 _MANY = 100  # queues from which on those that are empty are forgotten: names may be made from requests, without end
 _BACKWARD_JUMP = timedelta(seconds=1)  # that the clock may go back before leases and retries are looked through
 

@@ -28,6 +28,8 @@ _SLICE: Final = 5_000  # jobs in one transaction
 _TRIES: Final = 10
 _ROUND_TRIP: Final = 0.002  # seconds; an insert that lasts so long tells by itself of what would be told of after it
 
+_BINARY: Final = tuple(1 + Row._fields.index(name) for name in ("payload", "result"))  # in the answer of `find`
+
 Run = Callable[..., Rows]  # a statement, and its parameters by name
 
 
@@ -64,7 +66,8 @@ class Storing:
 
         def run(statement: str, **parameters: object) -> Rows:
             rows = execute(statement, {"now": self._store.now(), **parameters}).fetchall()
-            return [tuple(bytes(value) if isinstance(value, memoryview) else value for value in row) for row in rows]
+            binary = _BINARY if statement is self._statements.find else ()
+            return [tuple(_plain(value, place in binary) for place, value in enumerate(row)) for row in rows]
 
         try:
             if not self._is_prepared:
@@ -226,6 +229,13 @@ def _soon(stored: Iterable[Enqueued]) -> set[str]:
     soon = timedelta(microseconds=WAKE_HORIZON)
     new = (enqueued.job for enqueued in stored if enqueued.is_new)
     return {job.queue for job in new if job.due_at is None or job.due_at - job.created_at <= soon}
+
+
+def _plain(value: object, is_binary: bool) -> object:  # noqa: FBT001 - for each value of each row
+    """A value as our own connections bring it, where the caller's has another driver or the encoding SQL_ASCII."""
+    if isinstance(value, memoryview):
+        value = bytes(value)
+    return value.decode() if isinstance(value, bytes) and not is_binary else value
 
 
 def _run_on(connection: psycopg.Connection[Any]) -> Any:

@@ -49,12 +49,12 @@ class Leasing:
     def lease(
         self, queues: Sequence[str], *, token: str, worker_id: str, duration: float, limit: int
     ) -> Sequence[Lease]:
-        """See `Backend.lease`."""
+        """See `Backend.lease`. At most 1,000 jobs a call."""
         names = check_queues(queues)
         check_token(token)
         check_name("worker_id", worker_id, ConfigError)
         check_duration(duration)
-        check_limit(limit)
+        limit = min(check_limit(limit), SLICE)
         with self._store.file.reading() as connection:
             asked = {"queues": json.dumps(names), "now": self._store.now(), "token": token}
             (anything,) = connection.execute(self._store.statements.probe, asked).fetchone()

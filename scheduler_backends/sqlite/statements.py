@@ -52,11 +52,18 @@ _ONE_MORE: Final = f"min({{0}}, {MOST - 1}) + 1"
 _EXPIRY: Final = f"CASE WHEN lease_until BETWEEN {EARLIEST} AND {LATEST} THEN lease_until ELSE {EARLIEST} END"
 
 
-_WAITING_LATER: Final = f"queue = :queue AND priority IN (0, 1, 2, 3) AND state IN {WAITING} AND due_at > :now"
+# What lies behind a position of jobs that wait, and that their time is ahead, in one bound: of two, SQLite takes one
+# for the index, and so each page would begin at the present moment, or the first one at the longest ready job.
+_BEHIND_LATER: Final = "(due_at, id) > (max(:key, :now + 1), CASE WHEN :key > :now THEN :id ELSE '' END)"
+
+_WAITING: Final = f"queue = :queue AND priority IN (0, 1, 2, 3) AND state IN {WAITING}"
+_AHEAD: Final[Mapping[JobState, str]] = {
+    JobState.SCHEDULED: f"{_WAITING} AND state = {SCHEDULED}",
+    JobState.RETRY_WAIT: f"queue = :queue AND state = {RETRY_WAIT}",
+}
 _STANDING: Final[Mapping[JobState, str]] = {
-    JobState.SCHEDULED: f"{_WAITING_LATER} AND state = {SCHEDULED}",
-    JobState.READY: f"queue = :queue AND priority IN (0, 1, 2, 3) AND state IN {WAITING} AND due_at <= :now",
-    JobState.RETRY_WAIT: f"queue = :queue AND state = {RETRY_WAIT} AND due_at > :now",
+    **{state: f"{waiting} AND due_at > :now" for state, waiting in _AHEAD.items()},
+    JobState.READY: f"{_WAITING} AND due_at <= :now",
     JobState.LEASED: f"queue = :queue AND state = {LEASED}",
     **{
         state: f"queue = :queue AND state = {CODES[state]} AND state IN {FINISHED}"
@@ -70,6 +77,11 @@ _KEYS: Final[Mapping[JobState, str]] = {
     **dict.fromkeys((JobState.SCHEDULED, JobState.READY, JobState.RETRY_WAIT), "due_at"),
     **dict.fromkeys((JobState.SUCCEEDED, JobState.CANCELLED, JobState.DEAD), "finished_at"),
     JobState.LEASED: "lease_token",
+}
+
+_BEHIND: Final[Mapping[JobState, str]] = {
+    **{state: f"{_STANDING[state]} AND ({key}, id) > (:key, :id)" for state, key in _KEYS.items()},
+    **{state: f"{waiting} AND {_BEHIND_LATER}" for state, waiting in _AHEAD.items()},
 }
 
 
@@ -180,14 +192,14 @@ WHERE queue = ? AND state = ? AND state IN {FINISHED} AND finished_at <= ?)""",
         },
         walk={
             state: f"""SELECT {_COLUMNS}, {_KEYS[state]} FROM {job}
-WHERE {_STANDING[state]} {"AND priority = :priority" if goes_by_priority(state) else ""}
-  AND ({_KEYS[state]}, id) > (:key, :id) ORDER BY {_KEYS[state]}, id LIMIT :limit"""
+WHERE {_BEHIND[state]} {"AND priority = :priority" if goes_by_priority(state) else ""}
+ORDER BY {_KEYS[state]}, id LIMIT :limit"""
             for state in JobState
         },
         # SCHEDULED counts the retries that wait as well: no index tells them apart.
         counts={
             state: f"SELECT count(*) FROM (SELECT 1 FROM {job} WHERE {standing} LIMIT :cap)"
-            for state, standing in {**_STANDING, JobState.SCHEDULED: _WAITING_LATER}.items()
+            for state, standing in {**_STANDING, JobState.SCHEDULED: f"{_WAITING} AND due_at > :now"}.items()
         },
         oldest_ready=f"""SELECT min((SELECT j.due_at FROM {job} AS j
     WHERE j.queue = :queue AND j.priority = p.column1 AND j.state IN {WAITING} AND j.due_at <= :now

@@ -30,7 +30,8 @@ def _with_backlog(size: int) -> MemoryBackend:
     backend = MemoryBackend(partitions=4, retention=_KEEP, clock=ManualClock())
     for finish in (complete, bury, lambda backend, leases: retry(backend, leases, 1e5)):
         add(backend, size)
-        finish(backend, lease(backend, size))
+        while held := lease(backend, size):
+            finish(backend, held)
     cancelled = add(backend, size)
     backend.cancel(QUEUE, [each.job.id for each in cancelled])
     add(backend, size)
@@ -277,13 +278,48 @@ def test_a_huge_batch_lets_go_of_the_lock_in_between() -> None:
     backend = MemoryBackend(clock=clock)
     add(backend, 2_500)
     assert clock.calls == 3
-    held = lease(backend, 2_500)
+    held = [each for _ in range(3) for each in lease(backend, 2_500)]
     ids = [each.job.id for each in held]
+    assert len(ids) == 2_500
     clock.calls = 0
     assert not backend.release(held)
     assert not backend.renew([], 1.0).refused
     assert clock.calls == 3 + 1
-    assert [each.job.id for each in lease(backend, 2_500)] == ids, "first in line, in the order given"
+    again = [each.job.id for _ in range(3) for each in lease(backend, 2_500)]
+    assert again == ids, "first in line, in the order given"
+
+
+def test_a_call_with_a_large_limit_lets_go_of_the_lock_in_between() -> None:
+    class Counting(ManualClock):
+        calls = 0
+
+        def now(self):
+            self.calls += 1
+            return super().now()
+
+    clock = Counting()
+    backend = MemoryBackend(clock=clock, retention=Retention(succeeded=1.0, dead=1.0, cancelled=1.0))
+
+    def slices_of(call) -> int:
+        clock.calls = 0
+        call()
+        return clock.calls
+
+    ids = [each.job.id for each in add(backend, 2_500, delay=5.0)]
+    assert slices_of(lambda: backend.get(QUEUE, ids)) == 3
+    assert slices_of(lambda: backend.list(QUEUE, JobState.SCHEDULED, limit=2_500)) == 3
+    assert len(backend.list(QUEUE, JobState.SCHEDULED, limit=2_500).jobs) == 2_500
+    clock.advance(6.0)
+    assert slices_of(lambda: backend.promote_due([QUEUE], 10_000)) == 3
+    for _ in range(3):
+        lease(backend, 1_000, duration=1.0)
+    clock.advance(2.0)
+    assert slices_of(lambda: backend.recover_expired([QUEUE], 10_000)) == 3
+    backend.cancel(QUEUE, ids[:1_500])
+    clock.advance(2.0)
+    assert slices_of(lambda: backend.trim([QUEUE], 10_000)) == 2
+    assert slices_of(lambda: backend.purge(QUEUE, JobState.READY, 10_000)) == 2
+    assert not any(backend.stats([QUEUE])[0].counts.values())
 
 
 def test_a_payload_goes_with_its_job() -> None:

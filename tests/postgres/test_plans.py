@@ -9,7 +9,8 @@ import pytest
 
 from scheduler.identity import new_token
 from scheduler.jobs import NewJob, Priority
-from scheduler_backends.sql.states import CANCELLED, DEAD, SUCCEEDED
+from scheduler.states import JobState
+from scheduler_backends.sql.states import CANCELLED, DEAD, RETRY_WAIT, SCHEDULED, SUCCEEDED
 
 QUEUE: Final = "plans"
 FINISHED: Final = (SUCCEEDED, DEAD, CANCELLED)
@@ -83,6 +84,87 @@ def test_the_leases_of_a_killed_worker_come_back_whatever_the_planner_knows(
             recovered += recovery.ready
         assert recovered == 30_000
         assert backend.recover_expired([QUEUE], 1_000).next_expiry is None
+
+
+def insert(direct, schema, state, due, number):
+    """*number* jobs as stored in *state*, due at the moments of an SQL expression over i."""
+    direct.execute(
+        f"INSERT INTO {schema}.job (queue, id, type, priority, state, max_retries, timeout, run_at, due_at, "
+        "created_at, finished_at, nonce, payload) "
+        f"SELECT %s, gen_random_uuid(), 'mail', 2, %s, 3, 60, 0, {due}, 0, {'i' if state in FINISHED else 'NULL'}, "
+        "'', '' FROM generate_series(1, %s) AS i",
+        [QUEUE, state, number],
+    )
+
+
+def plan_of(direct, statement, **asked):
+    explained = direct.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}", {"now": None, **asked})
+    return explained.fetchone()[0][0]["Plan"]
+
+
+def pages(plan) -> int:
+    return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+
+
+PAST, FUTURE = "1000000 + i", "8000000000000000 + i"
+STORED = {  # as which code, and due when
+    JobState.READY: (SCHEDULED, PAST),
+    JobState.SCHEDULED: (SCHEDULED, FUTURE),
+    JobState.RETRY_WAIT: (RETRY_WAIT, FUTURE),
+    JobState.SUCCEEDED: (SUCCEEDED, PAST),
+}
+
+
+@pytest.mark.parametrize("analyzed", [True, False], ids=["analyzed", "never analyzed"])
+@pytest.mark.parametrize("state", list(STORED))
+def test_jobs_of_a_state_are_found_by_index_where_others_were_stored_first(
+    backend, postgres_url, schema, state, analyzed
+):
+    """Where half of the table matches, a plan for a few of any may read it from its beginning."""
+    backend.migrate()
+    others = SUCCEEDED if state is JobState.READY else SCHEDULED
+    with psycopg.connect(postgres_url, autocommit=True) as direct:
+        direct.execute(f"ALTER TABLE {schema}.job SET (autovacuum_enabled = off)")
+        insert(direct, schema, others, PAST, MANY)
+        insert(direct, schema, *STORED[state], MANY)
+        if analyzed:
+            direct.execute(f"VACUUM ANALYZE {schema}.job")
+        statements = backend._leasing._store.statements
+        direct.autocommit = False
+        purge = plan_of(direct, statements.curating.purge(state), queue=QUEUE, limit=10)
+        assert pages(purge) <= 300
+        direct.rollback()
+        stats = plan_of(direct, statements.reads.stats, queues=[QUEUE])
+        direct.rollback()
+        assert not seq_scans(stats)
+        outlived = plan_of(direct, statements.curating.outlived, queues=[QUEUE], state=SUCCEEDED, kept=2**52)
+        direct.rollback()
+        assert pages(outlived) <= 50
+
+
+def seq_scans(plan) -> list[str]:
+    found = [plan["Relation Name"]] if plan["Node Type"] == "Seq Scan" and plan["Relation Name"] == "job" else []
+    return found + [name for below in plan.get("Plans", ()) for name in seq_scans(below)]
+
+
+@pytest.mark.parametrize("state", [JobState.SCHEDULED, JobState.RETRY_WAIT])
+def test_no_page_of_a_list_reads_those_before_it_nor_the_ready_jobs(backend, postgres_url, schema, state):
+    """Also where many jobs are due at one moment."""
+    backend.migrate()
+    stored, _ = STORED[state]
+    with psycopg.connect(postgres_url, autocommit=True) as direct:
+        insert(direct, schema, stored, PAST, MANY)
+        insert(direct, schema, stored, FUTURE, MANY)
+        insert(direct, schema, stored, "9000000000000000", MANY)
+        direct.execute(f"VACUUM ANALYZE {schema}.job")
+        statement = backend._leasing._store.statements.reads.walk(state)
+        (middle,) = direct.execute(
+            f"SELECT id FROM {schema}.job WHERE due_at = 9000000000000000 ORDER BY id OFFSET %s LIMIT 1", [MANY // 2]
+        ).fetchone()
+        for key, id in ((-(2**63), ""), (8000000000000000 + MANY // 2, ""), (9000000000000000, middle)):
+            plan = plan_of(direct, statement, queue=QUEUE, key=key, id=id, limit=10, priority=2)
+            assert plan["Actual Rows"] == 10
+            assert pages(plan) <= 50
 
 
 def test_a_recovery_that_finds_nothing_reads_each_lease_once(backend, postgres_url, schema):

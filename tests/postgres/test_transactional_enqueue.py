@@ -81,7 +81,20 @@ def django_connection(url, engine):
         connection.close()
 
 
-KINDS = [psycopg_connection, sqlalchemy_connection, sqlalchemy_session, django_connection]
+@contextmanager
+def sql_ascii_connection(url, engine):
+    """Its driver brings text as bytes."""
+    with psycopg.connect(url, client_encoding="sql_ascii") as connection:
+        yield connection, connection.transaction
+
+
+KINDS = [
+    psycopg_connection,
+    sql_ascii_connection,
+    sqlalchemy_connection,
+    sqlalchemy_session,
+    django_connection,
+]
 
 
 @pytest.fixture

@@ -71,3 +71,26 @@ def test_neither_finished_nor_future_jobs_cost_a_lease_anything(path, many):
             assert backend.stats([QUEUE])[0].counts[JobState.SUCCEEDED] > MANY // 4
         for work, cost in before.items():
             assert instructions(backend, lambda work=work: work(backend)) <= 2 * cost + 500
+
+
+@pytest.mark.parametrize("analyzed", [False, True], ids=["never analyzed", "analyzed"])
+def test_no_page_of_a_list_reads_those_before_it_nor_the_ready_jobs(path, analyzed):
+    """And a purge of one state reads no other."""
+    with closing(SqliteBackend(path)) as backend:
+        backend.enqueue([NewJob(type="mail", queue=QUEUE) for _ in range(MANY)])
+        backend.enqueue([NewJob(type="mail", queue=QUEUE, delay=3_600.0) for _ in range(MANY)])
+        if analyzed:
+            with closing(sqlite3.connect(path)) as direct, direct:
+                direct.execute("ANALYZE")
+        assert backend.stats([QUEUE])
+        first = backend.list(QUEUE, JobState.SCHEDULED, limit=10)
+        far = backend.list(QUEUE, JobState.SCHEDULED, limit=MANY - 100)
+
+        def walk(cursor: str | None) -> None:
+            assert len(backend.list(QUEUE, JobState.SCHEDULED, cursor=cursor, limit=10).jobs) == 10
+
+        near = instructions(backend, lambda: walk(first.cursor))
+        assert instructions(backend, lambda: walk(None)) <= 2 * near + 500
+        assert instructions(backend, lambda: walk(far.cursor)) <= 2 * near + 500
+        for state in (JobState.SCHEDULED, JobState.READY):
+            assert instructions(backend, lambda state=state: backend.purge(QUEUE, state, 10)) <= 5 * near + 2_000

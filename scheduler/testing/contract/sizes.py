@@ -33,6 +33,16 @@ class SizesContract:
         assert len(rig.backend.get(rig.queue, ids)) == _JOBS
         counted = rig.numbers()
         assert counted.counts[JobState.SUCCEEDED] == _JOBS or JobState.SUCCEEDED in counted.capped
+        page = rig.backend.list(rig.queue, JobState.SUCCEEDED, limit=MAX_BATCH)
+        listed = [job.id for job in page.jobs]
+        while page.cursor is not None:
+            page = rig.backend.list(rig.queue, JobState.SUCCEEDED, cursor=page.cursor, limit=MAX_BATCH)
+            listed += [job.id for job in page.jobs]
+        assert sorted(listed) == sorted(ids)
+        gone = 0
+        while more := rig.backend.purge(rig.queue, JobState.SUCCEEDED, MAX_BATCH):
+            gone += more
+        assert gone == _JOBS
 
 
 def _lease_all(rig: Rig) -> list[Lease]:

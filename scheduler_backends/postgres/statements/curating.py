@@ -13,7 +13,6 @@ from sqlalchemy import (
     SmallInteger,
     Text,
     delete,
-    exists,
     func,
     literal_column,
     select,
@@ -36,7 +35,7 @@ from scheduler_backends.postgres.statements.parts import (
     locked,
     unnested,
 )
-from scheduler_backends.postgres.statements.standing import standing
+from scheduler_backends.postgres.statements.standing import first_of
 from scheduler_backends.sql.states import CANCELLED, CODES, DEAD, SCHEDULED
 from scheduler_backends.sql.tables import Tables
 
@@ -90,8 +89,8 @@ class CuratingStatements:
 
     def purge(self, state: JobState) -> str:
         """Deletes up to `limit` jobs of the queue that stand in *state*."""
-        job = self._job
-        return self._delete(standing(job, state, given("queue", Text())), [])
+        job, limit = self._job, given("limit", Integer())
+        return self._delete(first_of(job, state, given("queue", Text()), _place(job), limit, lock=True))
 
     @cached_property
     def trim(self) -> str:
@@ -103,28 +102,29 @@ class CuratingStatements:
             is_finished(job),
             job.c.finished_at <= NOW - given("kept", BigInteger()),
         )
-        return self._delete(outlived, [job.c.finished_at])
+        doomed = select(_place(job)).select_from(job).where(*outlived).order_by(job.c.finished_at)
+        return self._delete(doomed.limit(given("limit", Integer())).with_for_update(skip_locked=True))
 
-    def _delete(self, where: Any, order: list[Expression]) -> str:
-        job = self._job
-        place: Expression = literal_column("ctid")
+    def _delete(self, doomed: Any) -> str:
         # By place: the rows are locked, and skipped where somebody else has them.
-        doomed = select(place).select_from(job).where(*where).order_by(*order).limit(given("limit", Integer()))
-        doomed = doomed.with_for_update(skip_locked=True)
-        gone = delete(job).where(place == func.any(func.array(doomed.scalar_subquery()))).returning(literal(1)).cte()
+        place = literal_column("ctid") == func.any(func.array(doomed.scalar_subquery()))
+        gone = delete(self._job).where(place).returning(literal(1)).cte()
         return compiled(select(catalog.count(literal_column("*"))).select_from(gone))
 
     @cached_property
     def outlived(self) -> str:
         """The queues, of those given, in whose state retention has anything to delete."""
         job, names = self._job, unnested(queues=Text())
-        found = exists().where(
-            job.c.queue == names.c.queues,
-            job.c.state == given("state", SmallInteger()),
-            is_finished(job),
-            job.c.finished_at <= NOW - given("kept", BigInteger()),
+        # Not EXISTS, which knows no order: see `first_of`.
+        oldest = (
+            select(job.c.finished_at)
+            .where(job.c.queue == names.c.queues, job.c.state == given("state", SmallInteger()), is_finished(job))
+            .order_by(job.c.finished_at)
+            .limit(literal(1))
+            .correlate(names)
+            .scalar_subquery()
         )
-        return compiled(select(names.c.queues).where(found.correlate(names)))
+        return compiled(select(names.c.queues).where(oldest <= NOW - given("kept", BigInteger())))
 
     @cached_property
     def set_paused(self) -> str:
@@ -133,3 +133,8 @@ class CuratingStatements:
         paused = given("paused", Boolean())
         stored = insert(queue).values(name=given("name", Text()), paused=paused)
         return compiled(stored.on_conflict_do_update(index_elements=[queue.c.name], set_={"paused": paused}))
+
+
+def _place(job: Any) -> Expression:
+    """Where a row lies."""
+    return literal_column(f"{job.name}.ctid")

@@ -16,7 +16,6 @@ from sqlalchemy import (
     literal_column,
     select,
     true,
-    tuple_,
     union,
 )
 
@@ -34,7 +33,7 @@ from scheduler_backends.postgres.statements.parts import (
     row_of,
     unnested,
 )
-from scheduler_backends.postgres.statements.standing import key_of, standing, waiting_later
+from scheduler_backends.postgres.statements.standing import AHEAD, beyond, first_of, key_of, standing
 from scheduler_backends.sql.counting import CAP
 from scheduler_backends.sql.cursors import goes_by_priority
 from scheduler_backends.sql.rows import EARLIEST
@@ -62,16 +61,15 @@ class ReadStatements:
         if state not in self._walks:
             job, key = self._job, key_of(self._job, state)
             kind: Any = TOKEN if state is JobState.LEASED else BigInteger()
-            query = (
+            priority = given("priority", SmallInteger()) if goes_by_priority(state) else None
+            behind = beyond(job, state, given("key", kind), given("id", Text()))
+            found = standing(job, state, given("queue", Text()), priority, later=behind)
+            self._walks[state] = compiled(
                 select(NOW, cast(key, Text) if state is JobState.LEASED else key, *row_of(job))
-                .where(*standing(job, state, given("queue", Text())))
-                .where(tuple_(key, job.c.id) > tuple_(given("key", kind), given("id", Text())))
+                .where(*found, *([] if state in AHEAD else [behind]))
                 .order_by(key, job.c.id)
                 .limit(given("limit", Integer()))
             )
-            if goes_by_priority(state):
-                query = query.where(job.c.priority == given("priority", SmallInteger()))
-            self._walks[state] = compiled(query)
         return self._walks[state]
 
     @cached_property
@@ -79,14 +77,16 @@ class ReadStatements:
         """For each queue given: its name, whether it is paused, the age of its oldest ready job, and capped counts."""
         names = unnested(queues=Text())
         name = names.c.queues
-        counts = [self._count(standing(self._job, state, name), CAP) for state in JobState]
-        # Counted are all that wait for their time: no index tells scheduled jobs and retries apart.
-        counts[list(JobState).index(JobState.SCHEDULED)] = self._count(waiting_later(self._job, name), 2 * CAP)
+        counts = [self._count(names, state) for state in JobState]
         paused = exists().where(self._queue.c.name == name, self._queue.c.paused).correlate(names)
         return compiled(select(name, paused, NOW - self._oldest(names), *counts).select_from(names))
 
-    def _count(self, where: Any, cap: int) -> Any:
-        rows = select(literal(1)).select_from(self._job).where(*where).limit(literal(cap)).correlate_except(self._job)
+    def _count(self, names: Any, state: JobState) -> Any:
+        # In scheduled, all that wait for their time are counted: no index tells scheduled jobs and retries apart.
+        cap = literal(2 * CAP if state is JobState.SCHEDULED else CAP)
+        rows = first_of(
+            self._job, state, names.c.queues, literal(1), cap, around=[names], with_retries=state is JobState.SCHEDULED
+        )
         return select(catalog.count(literal_column("*"))).select_from(rows.lateral()).scalar_subquery()
 
     def _oldest(self, names: Any) -> Any:
