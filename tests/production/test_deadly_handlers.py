@@ -8,6 +8,8 @@ from collections import Counter
 
 import pytest
 
+# Seconds, for tests that count crashes: one that ran out since a loaded machine let nobody renew it counts as one too.
+LONG_LEASE = "5"
 DEADLY = ("segfault", "kill", "abort", "leave", "alarm", "memory")
 
 
@@ -56,10 +58,10 @@ def test_burst_is_not_over_because_a_handler_left_with_the_exit_status_of_succes
 
 def test_a_process_whose_interpreter_is_kept_by_one_thread_is_replaced(file_place):
     """No thread of it can renew, time out or answer; the supervisor hears nothing, and tells where it stands."""
-    hog = file_place.add("hog", timeout=1)
+    hog = file_place.add("hog", timeout=2)
     calm = [file_place.add("calm", max_retries=100) for _ in range(10)]
-    worker = file_place.worker("hostile:worker", "--processes", "2", "--max-silence", "2")
-    worker.expect(r"says nothing for 2 s and is killed")
+    worker = file_place.worker("hostile:worker", "--processes", "2", "--max-silence", "4", LEASE=LONG_LEASE)
+    worker.expect(r"says nothing for 4 s and is killed")
     file_place.until_finished(hog, *calm)
     assert file_place.job(hog).last_error.kind == "LeaseExpired"
     assert file_place.states(calm) == {"succeeded": len(calm)}
@@ -85,7 +87,7 @@ def test_neighbours_of_a_poison_job_never_end_in_dead_because_of_it(place):
     """It takes each of them down at most twice; from then on it runs apart from those."""
     poison = place.add("poison", max_retries=2)
     neighbours = [place.add("slow", max_retries=2) for _ in range(12)]
-    worker = place.worker("hostile:worker", "--processes", "2")
+    worker = place.worker("hostile:worker", "--processes", "2", LEASE=LONG_LEASE)
     place.until_finished(poison, *neighbours)
     job = place.job(poison)
     assert (job.state, job.attempts, job.crashes) == ("dead", 3, 3)

@@ -31,7 +31,7 @@ worker = Worker(
     WorkerConfig(
         concurrency=4,
         queue_buffer=int(os.environ.get("BUFFER", "1")),
-        lease_duration=1.0,
+        lease_duration=float(os.environ.get("LEASE", "1")),
         heartbeat_interval=0.3,
         recover_interval=0.5,
         poll_interval=0.2,
