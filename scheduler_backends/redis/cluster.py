@@ -70,6 +70,7 @@ class Cluster:
             try:
                 connection.connect()
             except Exception as error:  # noqa: BLE001 - as above
+                connection.disconnect()
                 failure = error
             else:
                 return connection

@@ -153,12 +153,18 @@ class Node:
                 return line
             line.connection.disconnect()
         connection = self._make()
-        connection.connect()
-        if not self._checked:
-            self._checked = True
-            _warn_of_eviction(connection)
-        _wait_in_kernel(socket_of(connection))
-        return Line(connection)
+        try:
+            connection.connect()
+            if not self._checked:
+                self._checked = True
+                _warn_of_eviction(connection)
+            _wait_in_kernel(socket_of(connection))
+            return Line(connection)
+        except (
+            BaseException
+        ):  # the driver closes after its own errors only: not after those of a provider or an interrupt
+            connection.disconnect()
+            raise
 
     def _give(self, line: Line) -> None:
         if len(self._idle) < IDLE_CONNECTIONS and not self._closed and line.connection.pid == os.getpid():

@@ -54,7 +54,11 @@ class OneNode:
     def subscriber(self) -> Connection:
         """As `Router.subscriber`."""
         connection = self._make_subscriber()
-        connection.connect()
+        try:
+            connection.connect()
+        except BaseException:  # as in nodes.py: the driver closes after its own errors only
+            connection.disconnect()
+            raise
         return connection
 
     def close(self) -> None:

@@ -362,6 +362,7 @@ def test_the_rights_that_the_documentation_names_are_enough_and_end_at_the_prefi
     backend.enqueue(jobs(20))
     backend.enqueue([NewJob(type="t", delay=600.0)])
     until(lambda: waiter.wait(1.0))
+    waiter.close()
     held = lease(backend)
     backend.renew(held[1:], 60.0)
     backend.renew(held, 60.0)
@@ -389,6 +390,22 @@ def test_the_rights_that_the_documentation_names_are_enough_and_end_at_the_prefi
         new_backend(as_worker, prefix="shop2").enqueue(jobs(1))
     with pytest.raises(BackendError, match="refuses"):
         new_backend(as_worker, prefix="shop2").stats()
+
+
+def test_a_connection_that_fails_while_it_is_set_up_is_closed(new_backend, redis_url, monkeypatch):
+    backend = new_backend(redis_url)
+    opened = []
+
+    def fail(connected):
+        opened.append(connected)
+        raise OSError("no more of these")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(nodes, "_wait_in_kernel", fail)
+        with pytest.raises(BackendUnavailable):
+            backend.ping()
+    assert [one.fileno() for one in opened] == [-1]
+    backend.ping()
 
 
 def test_an_eviction_policy_that_cannot_be_read_is_told(new_redis_server, new_backend, caplog):
