@@ -8,7 +8,7 @@ from scheduler.backend import News
 from scheduler.errors import BackendError
 from scheduler.identity import new_token
 from scheduler.jobs import NewJob
-from scheduler.leases import Lease
+from scheduler.leases import Completion, Lease
 from scheduler.topology import partition_of
 from scheduler_backends.redis import RedisBackend
 from scheduler_backends.redis.nodes import Node
@@ -162,3 +162,32 @@ def test_a_message_of_another_form_is_news_of_everything(new_backend, redis_url,
     raw.publish(backend._keys.channel("default"), b"something else")
     assert waiter.wait(10.0) is News.ANY
     waiter.close()
+
+
+def test_completing_a_whole_lease_call_costs_eight_commands_in_the_server(new_redis_server, new_backend):
+    """Parts of a lease call are not asked for where no renewal has made any."""
+    server = new_redis_server(persistence="none")
+    backend = new_backend(server.url, partitions=1)
+    for _ in range(2):  # the second with the script loaded
+        add(backend, 100)
+        held = lease(backend, limit=100)
+        server.command("CONFIG", "RESETSTAT")
+        assert backend.complete([Completion(lease=one) for one in held]) == []
+    rows = server.info("commandstats").items()
+    made = {name.partition("_")[2]: int(row.partition(",")[0].partition("=")[2]) for name, row in rows}
+    del made["config|resetstat"]
+    assert made == {"evalsha": 1, "exists": 1, "hmget": 1, "hdel": 3, "hincrby": 1, "zrem": 1}
+
+
+def test_a_lease_call_that_fell_into_parts_leaves_nothing_behind(backend, raw):
+    add(backend, 6)
+    held = lease(backend)
+    for some in (held[:4], held[:2], held[4:]):
+        assert backend.renew(some, 60.0).refused == []
+    (holding,) = raw.keys(f"*{backend.config.prefix}*:i")
+    (expiry,) = raw.keys(f"*{backend.config.prefix}*:g")
+    assert raw.zcard(expiry) > 1
+    assert backend.complete([Completion(lease=one) for one in held[:3]]) == []
+    assert raw.zcard(expiry)
+    assert backend.complete([Completion(lease=one) for one in held[3:]]) == []
+    assert not raw.exists(holding, expiry)

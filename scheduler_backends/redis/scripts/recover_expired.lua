@@ -80,7 +80,7 @@ local function recover(part)
     else
         call('HDEL', holding, part)
         call('ZREM', expiry, part)
-        if #parts_of(group) == 0 then forget(group) end
+        if #parts_of(group) == 0 then forget(group, true) end
     end
 end
 

@@ -19,7 +19,9 @@ local function renew(group, part, named)
     end
     if #mine == 0 then return false end
     if #others > 0 then
-        local left = part_of(group, call('HINCRBY', holding, 'p' .. group, 1))
+        local highest = call('HINCRBY', holding, 'p' .. group, 1)
+        if highest == 1 then redis.pcall('HINCRBY', holding, 'n' .. group, PARTED) end -- pcall: let_go mends the count
+        local left = part_of(group, highest)
         call('ZADD', expiry, call('ZSCORE', expiry, part) or expires, left)
         call('HSET', holding, part, table.concat(mine, '\0'), left, table.concat(others, '\0'))
     end

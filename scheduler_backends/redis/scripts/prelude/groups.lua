@@ -1,8 +1,10 @@
 -- A lease call's jobs are a group, named by its token (16 bytes). holding: group -> job ids, NUL between them (no id holds
 -- one); 'n' .. group -> how many of them are still held; 'w' .. group -> worker id. A renewal that names some of them alone
 -- makes a part of the others, with the expiry that they had: holding and expiry then know group .. number (2 bytes) as well,
--- and holding 'p' .. group the highest number. What holds a job is the group all the same. 's' .. group: where a search for
--- the jobs of a damaged group goes on.
+-- and holding 'p' .. group the highest number; PARTED is added to 'n' .. group, so that groups without parts are never asked
+-- for any. What holds a job is the group all the same. 's' .. group: where a search for the jobs of a damaged group goes on.
+local PARTED = 1000000000
+
 local function members(names)
     local ids = {}
     for id in string.gmatch(names or '', '[^%z]+') do ids[#ids + 1] = id end
@@ -10,7 +12,7 @@ local function members(names)
 end
 
 local function group_of(part)
-    return string.sub(part, 1, 16)
+    return #part == 18 and string.sub(part, 1, 16) or part
 end
 
 local function part_of(group, number)
@@ -31,8 +33,8 @@ local function parts_of(group)
     return parts
 end
 
-local function forget(group)
-    for number = 1, highest_part(group) do
+local function forget(group, is_parted)
+    for number = 1, is_parted and highest_part(group) or 0 do
         call('HDEL', holding, part_of(group, number))
         call('ZREM', expiry, part_of(group, number))
     end
@@ -43,14 +45,17 @@ end
 -- Takes note that so many of the group's jobs are not leased any more, which must have been noted; the last one ends it.
 local function let_go(group, number)
     local left = redis.pcall('HINCRBY', holding, 'n' .. group, -number)
+    local is_parted = type(left) == 'number' and left > PARTED / 2
     if type(left) ~= 'number' then -- the count was damaged: count again
-        left = 0
+        left, is_parted = 0, highest_part(group) > 0
         for _, part in ipairs(parts_of(group)) do
             for _, id in ipairs(members(call('HGET', holding, part))) do
                 if call('HGET', leased, id) == group then left = left + 1 end
             end
         end
-        call('HSET', holding, 'n' .. group, left)
+        call('HSET', holding, 'n' .. group, left + (is_parted and PARTED or 0))
+    elseif is_parted then
+        left = left - PARTED
     end
-    if left < 1 then forget(group) end
+    if left < 1 then forget(group, is_parted) end
 end
