@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from scheduler_backends.redis.scripts import Script
 
 SUFFIXES = {
-    "meta": b"m",  # hash: gate, pause, due, tombs, closing
+    "meta": b"m",  # hash: gate, pause, due, tombs, closing, mending
     "jobs": b"j",  # hash: id -> record
     "scheduled": b"s",  # sorted set, by level and due time
     "waiting": b"w",  # the same for retry_wait

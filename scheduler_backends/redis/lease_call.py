@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 from scheduler.errors import BackendError, BackendUnavailable
@@ -62,6 +62,7 @@ class LeaseCall:
         self._new: list[Lease] = []
         self._roster: Roster | None = None
         self._given: dict[bytes, int] = {}  # by partitions that were asked for jobs
+        self._more: dict[bytes, Partition] = {}  # that have told this call of more: a hint may be taken by another call
         self._unseen: list[Partition] = []  # to be looked at before the answer may be empty
         self._answered = False
         self._error: BackendError | None = None  # of a partition that could not be asked, the last
@@ -121,9 +122,10 @@ class LeaseCall:
         if self._in_doubt or room == 0 or self._roster is None:
             return []  # what is in doubt is for a repeat to find, before anything is added
         most = self._queues_at_once()
+        self._turn += 1  # others are asked first than in the last round, which may have given nothing
         groups = [
             some
-            for group in self._watch.hinted(self._roster, most)
+            for group in self._watch.hinted(self._roster, most) or _by_queue(self._more.values())
             if (some := [one for one in group if self._given.get(one.tag, 0) < SHARE])
         ]
         shares = self._shares(groups, 1 if len(groups) < most else WORTH_A_QUEUE)
@@ -164,6 +166,7 @@ class LeaseCall:
 
     def _note_error(self, call: Call, error: BackendError) -> None:
         self._error = error
+        self._more.pop(call.partition.tag, None)
         away = isinstance(error, BackendUnavailable)
         self._in_doubt |= away and call.script is LEASE and call.args[1] != 0
         if away:
@@ -198,6 +201,10 @@ class LeaseCall:
         self._given[partition.tag] = self._given.get(partition.tag, 0) + given
 
     def _note_more(self, partition: Partition, *, more: int) -> None:
+        if more > 0:
+            self._more[partition.tag] = partition
+        else:
+            self._more.pop(partition.tag, None)
         if self._roster is not None:
             self._watch.answered(self._roster, partition, more=more > 0)
 
@@ -211,9 +218,17 @@ class LeaseCall:
     def _call(self, partition: Partition, share: int) -> Call:
         # One that was asked before has said what it holds for a repeat of this call, and is only to add to it.
         again = int(partition.tag in self._given)
-        self._watch.asked_for_jobs(partition)
+        if self._roster is not None:
+            self._watch.asked_for_jobs(self._roster, partition)
         args = (self._calls.now(), share, self._milliseconds, self._group, self._worker_id.encode(), again)
         return Call(LEASE, partition, args)
+
+
+def _by_queue(partitions: Iterable[Partition]) -> list[list[Partition]]:
+    groups: dict[str, list[Partition]] = {}
+    for partition in partitions:
+        groups.setdefault(partition.queue, []).append(partition)
+    return list(groups.values())
 
 
 def _glance(partition: Partition) -> Call:

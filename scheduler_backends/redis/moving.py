@@ -1,4 +1,4 @@
-"""The moves that look for their jobs themselves: promote, recover, trim, and mending what was damaged."""
+"""The moves that look for their jobs themselves: promote, recover and trim."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from scheduler.errors import BackendError
 from scheduler.jobs import LEASE_EXPIRED
 from scheduler.leases import Promotion, Recovery
 from scheduler.queues import Retention
-from scheduler_backends.redis.calls import Call, Calls, what_succeeded
+from scheduler_backends.redis.calls import Call, Calls
 from scheduler_backends.redis.codec import error_text
 from scheduler_backends.redis.errors import log
 from scheduler_backends.redis.keys import Keys, Partition
 from scheduler_backends.redis.marks import PAGE, Mark, Marks
+from scheduler_backends.redis.mending import Mending
 from scheduler_backends.redis.rosters import FEW, Roster
 from scheduler_backends.redis.scripts import (
     LOOK,
-    MEND,
     PROMOTE_DUE,
     RECOVER_EXPIRED,
     TRIM,
@@ -27,7 +27,6 @@ from scheduler_backends.redis.serving import Serving
 from scheduler_backends.redis.spreading import SHARE, Moved, Spreading
 from scheduler_backends.redis.watching import Watch
 
-SEARCHED = 200_000  # jobs in a partition that one script may look at, when damage is found
 TRIMMED = 64  # partitions that one call trims and mends, in turn
 LOOK_EVERY = 0.5  # seconds between two steps of the slow round
 
@@ -49,6 +48,7 @@ class Moving:
         self._watch = watch
         self._marks = marks
         self._spreading = Spreading(calls, serving, watch)
+        self._mending = Mending(calls, serving, keys)
         self._keys = keys
         self._retention = retention
         self._looked_at = -LOOK_EVERY  # when the slow round went on last, by time.monotonic()
@@ -167,7 +167,7 @@ class Moving:
             gone, more = cast("tuple[int, int]", answer)
             return Moved(gone, more > 0)
 
-        some += self._mend(queues)
+        some += self._mending.mend(queues, TRIMMED)
         return self._spreading.spread(
             queues,
             limit,
@@ -175,25 +175,6 @@ class Moving:
             take,
             choose=choose,
         )
-
-    def _mend(self, queues: Sequence[str]) -> list[Partition]:
-        """Find what damage by hand has made unfindable. Here, since a worker trims now and then and not often."""
-        answers = self._serving.sweep(
-            queues,
-            lambda roster, _: [
-                Call(MEND, one, (self._calls.now(), self._keys.channel(one.queue), SEARCHED))
-                for one in roster.in_turn("trim", TRIMMED)
-            ],
-        )
-        for (call, _), answer in zip(answers, what_succeeded([one for _, one in answers]), strict=True):
-            if answer is not None and any(found := cast("tuple[int, int, int]", answer)):
-                log.warning(
-                    "%r was damaged: %d leases had no expiry and expire now, %d jobs were in no index and are ready "
-                    "again, %d jobs are in no index and too many others are there to search for them",
-                    call.partition,
-                    *found,
-                )
-        return [call.partition for call, _ in answers]
 
 
 def _soonest(waits: dict[bytes, int]) -> float | None:

@@ -119,8 +119,9 @@ class Watch:
         self._queues_served = (first + step + 1) % len(names)
         return found
 
-    def asked_for_jobs(self, partition: Partition) -> None:
-        """It is asked now: what was heard of it before is settled by the answer."""
+    def asked_for_jobs(self, roster: Roster, partition: Partition) -> None:
+        """It is asked now: what was heard of it before is settled by the answer, and until then nothing is known."""
+        roster.unglanced.add(partition.tag)
         self._ready.discard(partition.tag)
 
     def answered(self, roster: Roster, partition: Partition, *, more: bool) -> None:

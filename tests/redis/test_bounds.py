@@ -12,10 +12,13 @@ from scheduler.leases import Completion, Lease
 from scheduler.states import JobState
 from scheduler_backends.redis import RedisBackend, scripts
 from scheduler_backends.redis.keys import Keys, Partition
+from scheduler_backends.redis.mending import Mending
 from scheduler_backends.redis.nodes import Node
+from scheduler_backends.redis.watching import Watch
 
 MANY = 5_000
 BOUND = 1_000  # jobs in one call of a script
+SWEPT = 2_000  # dead entries that one call removes
 
 
 @pytest.fixture
@@ -43,18 +46,81 @@ def stats(backend: RedisBackend) -> tuple[int, bool]:
     return row.counts[JobState.READY], row.oldest_ready_age is not None
 
 
-def test_the_lease_before_a_cancelled_backlog_does_not_remove_all_of_it(backend, raw, partition):
+def test_a_lease_before_a_cancelled_backlog_removes_some_of_it(backend, raw, partition):
     cancel_all_but_the_first(backend)
+    add(backend, "last")
     assert raw.llen(partition.key("ready2")) > MANY
     assert [one.job.id for one in lease(backend, limit=1)] == ["first"]
     left = raw.llen(partition.key("ready2"))
-    assert MANY - 2 * BOUND <= left < MANY
-    assert stats(backend) == (0, False)
-    add(backend, "last")
+    assert MANY - 2 * SWEPT <= left < MANY
     assert stats(backend) == (1, True)
     assert [one.job.id for one in lease(backend)] == ["last"]
     assert lease(backend) == []
     assert raw.llen(partition.key("ready2")) == 0
+    assert not raw.exists(partition.key("tombs"))
+    assert raw.hget(partition.key("meta"), "tombs") == b"0"
+
+
+def test_a_backlog_of_cancelled_jobs_alone_is_removed_at_once(backend, raw, partition):
+    cancel_all_but_the_first(backend)
+    assert [one.job.id for one in lease(backend, limit=1)] == ["first"]
+    assert not raw.exists(*(partition.key(name) for name in ("ready2", "tombs")))
+    assert raw.hget(partition.key("meta"), "tombs") == b"0"
+    add(backend, "job 1")  # an id that was cancelled before
+    assert [one.job.id for one in lease(backend)] == ["job 1"]
+
+
+def test_live_jobs_survive_wrong_counts_of_dead_ones(backend, raw, partition):
+    add(backend, "first", "off", "on")
+    backend.cancel("default", ["off"])
+    raw.hset(partition.key("meta"), "tombs", 2)
+    assert [one.job.id for one in lease(backend, limit=1)] == ["first"]
+    assert [one.job.id for one in lease(backend)] == ["on"]
+
+
+def test_an_id_cancelled_twice_hides_two_entries_and_no_third(backend, raw, partition):
+    add(backend, "first")
+    for _ in range(2):
+        add(backend, "again")
+        backend.cancel("default", ["again"])
+    add(backend, "again", "other")
+    assert raw.hvals(partition.key("tombs")) == [b"2"]
+    assert [one.job.id for one in lease(backend, limit=1)] == ["first"]
+    assert [one.job.id for one in lease(backend)] == ["again", "other"]
+    assert not raw.exists(partition.key("tombs"))
+    assert raw.hget(partition.key("meta"), "tombs") == b"0"
+
+
+@pytest.mark.parametrize("limit_and_wrong_by", [(1, 0), (10, 0), (1, 1), (10, 1)])
+@pytest.mark.parametrize("partitions", [1, 8])
+def test_the_first_lease_finds_the_job_behind_a_cancelled_backlog(
+    new_backend, redis_url, raw, partitions, limit_and_wrong_by
+):
+    """
+    More dead entries in each partition than one call of a script removes.
+
+    Where the counts of dead entries are wrong, they are not removed at once either.
+    """
+    limit, wrong_by = limit_and_wrong_by
+    backend = new_backend(redis_url, partitions=partitions)
+    heads = add(backend, *(f"head {number}" for number in range(32 * partitions)))
+    for start in range(0, MANY // 2 * partitions, MANY // 2):
+        dead = add(backend, *(f"job {number}" for number in range(start, start + MANY // 2)))
+        assert all(one.moved for one in backend.cancel("default", dead))
+    add(backend, "last")
+    for number in range(partitions):
+        raw.hincrby(Keys(backend.config.prefix).partition("default", 1, number).key("meta"), "tombs", wrong_by)
+    backend.cancel("default", heads)
+    assert [one.job.id for one in lease(backend, limit=limit)] == ["last"]
+    assert lease(backend) == []
+
+
+def test_a_partition_that_has_told_of_more_is_asked_although_its_hint_is_gone(new_backend, redis_url, monkeypatch):
+    """Other calls of the same backend take hints too, in other threads."""
+    backend = new_backend(redis_url, partitions=8)
+    monkeypatch.setattr(Watch, "has_ready", lambda watch, tag: None)
+    add(backend, "one")
+    assert [one.job.id for one in lease(backend)] == ["one"]
 
 
 def test_an_empty_answer_is_true_although_only_cancelled_entries_are_left(new_backend, redis_url, raw):
@@ -133,3 +199,63 @@ def test_a_settle_call_for_many_leases_of_a_partition_is_cut_up(backend, monkeyp
     assert backend.complete([Completion(lease=one) for one in held]) == []
     assert sum(sizes) > 5_000
     assert max(sizes) < 1_100
+
+
+def test_leases_without_an_expiry_are_found_some_in_each_trim(backend, raw, partition):
+    add(backend, *(f"job {number}" for number in range(MANY)))
+    held = 0
+    while more := lease(backend, limit=1_000):
+        held += len(more)
+    assert held == MANY
+    raw.delete(partition.key("expiry"))
+    found = []
+    while sum(found) < MANY:
+        backend.trim(["default"], 100)
+        found.append(backend.recover_expired(["default"], 10_000).ready)
+        assert found[-1] < 2 * BOUND
+    assert len(found) > 2
+    assert stats(backend) == (MANY, True)
+
+
+def test_jobs_in_no_index_are_found_among_many_some_in_each_call(backend, raw, partition, monkeypatch):
+    add(backend, *(f"job {number}" for number in range(MANY)))
+    lost = {entry[6:].decode() for entry in raw.lpop(partition.key("ready2"), 1_500)}
+    sizes: list[int] = []
+    receive = Node.receive
+
+    def measured(self, line, count):
+        answers = receive(self, line, count)
+        lists = [one for one in answers if isinstance(one, list) and one]
+        sizes.extend(len(one[-1]) if isinstance(one[-1], list) else len(one) for one in lists)
+        return answers
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Node, "receive", measured)
+        while stats(backend) != (MANY, True):
+            backend.trim(["default"], 100)
+    assert sum(sizes) > MANY
+    assert max(sizes) <= BOUND
+    assert {entry[6:].decode() for entry in raw.lrange(partition.key("ready2"), -1_500, -1)} == lost
+    backend.trim(["default"], 100)
+    assert stats(backend) == (MANY, True)
+
+
+def test_nothing_is_restored_while_more_comes_than_can_be_told_apart(backend, raw, partition):
+    add(backend, "lost", *(f"job {number}" for number in range(1_500)))
+    raw.lpop(partition.key("ready2"))
+    words = (b"", b"channel", 0, b"lost")
+    assert backend._calls.one(scripts.RESTORE, partition, *words) == -1
+    later = int(raw.time()[0] + 60) * 1_000
+    assert backend._calls.one(scripts.RESTORE, partition, b"", b"channel", later, b"lost") == 1
+    assert backend._calls.one(scripts.RESTORE, partition, b"", b"channel", later, b"lost") == 0
+
+
+def test_a_search_that_finds_nothing_is_not_made_again(backend, raw, partition, monkeypatch):
+    """The counts are wrong, and no job is in no index."""
+    add(backend, "one")
+    raw.hset(partition.key("meta"), "tombs", 5)
+    backend.trim(["default"], 100)
+    searched: list[object] = []
+    monkeypatch.setattr(Mending, "_restore", lambda *words: searched.append(words))
+    backend.trim(["default"], 100)
+    assert not searched

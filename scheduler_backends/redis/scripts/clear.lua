@@ -6,5 +6,5 @@
 -- returns  1 cleared | 0 not sealed and empty
 if call('HGET', meta, 'gate') ~= 'sealed' or call('HLEN', jobs) > 1 or call('HLEN', leased) > 1 then return 0 end
 call('UNLINK', jobs, leased, tombs, history, ready0, ready1, ready2, ready3)
-call('HDEL', meta, 'due', 'tombs', 'pause', 'closing')
+call('HDEL', meta, 'due', 'tombs', 'pause', 'closing', 'mending')
 return 1

@@ -39,25 +39,11 @@ if paused then want = 0 end
 
 local taken, number, cut = {}, 0, {} -- counted, since Lua searches for the length of a table each time
 for level = 0, 3 do
-    local from = 0
-    while want > number and budget > 0 do
-        local asked = entombed and math.max(want - number, 100) or want - number
-        local entries = call('LRANGE', lists[level], from, from + asked - 1)
-        for k = 1, #entries do
-            if number == want or budget < 1 then break end
-            local id = string.sub(entries[k], 7)
-            if entombed and is_dead(level, id) then
-                budget = budget - 1
-            else
-                number = number + 1
-                taken[number] = id
-            end
-            from = from + 1
-        end
-        if #entries < asked then break end
-    end
-    if from > 0 then cut[level] = from end
     if want <= number or budget < 1 then break end
+    local some, passed_by = first_live(level, want - number, entombed)
+    for k = 1, #some do taken[number + k] = some[k] end
+    number = number + #some
+    if passed_by > 0 then cut[level] = passed_by end
 end
 
 if number > 0 then
@@ -104,9 +90,10 @@ if number > 0 then
         call('HSET', holding, group, table.concat(names, '\0'), 'n' .. group, added, 'w' .. group, ARGV[5])
     end
 end
-for level, from in pairs(cut) do
-    call('LTRIM', lists[level], from, -1)
-    if entombed then sweep(level) end
+for level, from in pairs(cut) do call('LTRIM', lists[level], from, -1) end
+count_off()
+for level = 0, 3 do -- where nothing was taken, of all levels: that none has a job is to be true
+    if entombed and (cut[level] or number == 0 and not paused) then sweep(level) end
 end
 
 local more = 0

@@ -12,12 +12,10 @@ if source then
     ids = call('ZRANGE', source, 0, left - 1)
 else
     for level = 0, 3 do
-        while #ids < left and budget > 0 do
-            local entry = call('LPOP', lists[level])
-            if not entry then break end
-            local id = string.sub(entry, 7)
-            if is_dead(level, id) then budget = budget - 1 else ids[#ids + 1] = id end
-        end
+        local some, passed_by = first_live(level, left - #ids, true)
+        for k = 1, #some do ids[#ids + 1] = some[k] end
+        if passed_by > 0 then call('LTRIM', lists[level], passed_by, -1) end
+        count_off()
         sweep(level)
     end
 end
@@ -27,16 +25,7 @@ if #ids == 0 then return {0, more} end
 local mine = {}
 if state == 'scheduled' or state == 'retry_wait' or not source then
     -- A job that is leased as well is leased, and one with an entry in two indexes is where prelude/view.lua sees it.
-    local elsewhere = {call('HMGET', leased, unpack(ids))}
-    for _, index in ipairs({scheduled, waiting, dead, succeeded, cancelled}) do
-        if index == source then break end
-        elsewhere[#elsewhere + 1] = scores_of(index, ids)
-    end
-    for k, id in ipairs(ids) do
-        local other = false
-        for _, found in ipairs(elsewhere) do other = other or found[k] end
-        if not other then mine[#mine + 1] = id end
-    end
+    mine = nowhere_else(ids, source)
 else
     local others, unsure
     mine, others, unsure = meant(source, ids)

@@ -6,6 +6,22 @@ local function scores_of(index, ids)
     return call('EXISTS', index) == 1 and call('ZMSCORE', index, unpack(ids)) or {} -- often there is none
 end
 
+-- Those of the ids that are not leased and stand in none of the sorted sets, as far as those come before *source*.
+local function nowhere_else(ids, source)
+    if #ids == 0 then return ids end
+    local elsewhere, mine = {call('HMGET', leased, unpack(ids))}, {}
+    for _, index in ipairs({scheduled, waiting, dead, succeeded, cancelled}) do
+        if index == source then break end
+        elsewhere[#elsewhere + 1] = scores_of(index, ids)
+    end
+    for k, id in ipairs(ids) do
+        local other = false
+        for _, found in ipairs(elsewhere) do other = other or found[k] end
+        if not other then mine[#mine + 1] = id end
+    end
+    return mine
+end
+
 local named, all_named = nil, true
 local function is_ready(id)
     if not named then

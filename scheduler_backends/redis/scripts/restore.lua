@@ -1,0 +1,25 @@
+#!lua flags=allow-oom
+-- restore: jobs that no index names -> ready
+-- KEYS     meta jobs scheduled waiting ready0 ready1 ready2 ready3 leased history dead succeeded cancelled results
+-- ARGV     now, channel, ms since when the lists were looked through, ids that they did not name
+-- uses     clock record ready meant wake
+-- returns  how many are ready again, or -1: so much has come into the lists meanwhile that it cannot be told
+local now_ms = math.floor(clock(ARGV[1]) / 1000)
+-- What has come into the lists since.
+local named = {}
+for level = 0, 3 do
+    local entries = call('LRANGE', lists[level], -1000, -1)
+    local first = #entries == 1000 and #entries[1] > 6 and struct.unpack('>I6', entries[1])
+    if first and first >= tonumber(ARGV[3]) then return -1 end
+    for _, entry in ipairs(entries) do named[string.sub(entry, 7)] = true end
+end
+local again, news = 0, false
+for _, id in ipairs(nowhere_else({unpack(ARGV, 4)})) do
+    local record = not named[id] and call('HGET', jobs, id)
+    if record then
+        news = push(level_of(record), {id}, now_ms) or news
+        again = again + 1
+    end
+end
+if news then wake(ARGV[2], true) end
+return again
