@@ -27,6 +27,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 THREADS_END_WITHIN = 10.0  # seconds: a generous bound for a loaded machine, reached only by a failure
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give random sequences of moves the time that they take on a loaded machine: each is some thousand calls."""
+    for item in items:
+        if item.name.startswith("test_any_sequence_of_moves") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(900))
+
+
 @pytest.fixture(autouse=True)
 def _no_thread_left() -> Iterator[None]:
     """Every thread of the library that a test started has ended with it."""
