@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections import deque
@@ -11,19 +10,17 @@ from collections.abc import Callable, Iterable, Sequence
 from scheduler.config import WorkerConfig
 from scheduler.leases import Lease
 from scheduler.worker.context import JobContext
-from scheduler.worker.outcome import Outcome, put_back, released
-from scheduler.worker.rows import LeaseKey, Row
-
-_APART_DELAY = (0.1, 0.3)  # seconds
+from scheduler.worker.outcome import Outcome, released
+from scheduler.worker.rows import LeaseKey, Row, is_suspect
 
 
 class InFlight:
     """
     Held jobs, in one of: buffered, running, unsent. A job whose lease is lost leaves the table, its handler runs on.
 
-    pump: room, take_in, unsent, keep, forget · pool threads: begin, finish · heartbeat: renewable, mark_lost ·
-    deadlines: give_up, release_overdue, watch · any: the counts, start_no_more. No store, handler or hook is called
-    under the lock.
+    pump: room, suspect_since, holds, take_in, unsent, keep, forget · pool threads: begin, finish · heartbeat:
+    renewable, mark_lost · deadlines: give_up, release_overdue, watch · any: the counts, start_no_more. No store,
+    handler or hook is called under the lock.
     """
 
     def __init__(
@@ -90,6 +87,17 @@ class InFlight:
 
     # ---- the pump
 
+    def suspect_since(self) -> float | None:
+        """When the newest job that may kill the process began; now where one is about to, None where there is none."""
+        with self._lock:
+            if any(is_suspect(row.lease) for row in self._buffered):
+                return time.monotonic()
+            return max((row.begun for row in self._running if is_suspect(row.lease)), default=None)
+
+    def holds(self, lease: Lease) -> bool:
+        """Whether *lease* is in the table."""
+        return lease.key in self._held  # one look into one dict needs no lock
+
     def take_in(self, leases: Iterable[Lease]) -> int:
         """Hold *leases*; answers how many threads to call in for them."""
         now = time.monotonic()
@@ -101,9 +109,6 @@ class InFlight:
                 self._held[row.key] = row
                 if not self._starting:
                     self._conclude(row, released(lease))
-                elif row.crasher and any(other.crasher for other in (*self._buffered, *self._running)):
-                    # Two jobs that may kill the process must not die together: only one of them is to blame.
-                    self._conclude(row, put_back(lease, random.uniform(*_APART_DELAY)))
                 else:
                     self._buffered.append(row)
             coming = self._shifts - len(self._running) - len(self._stuck)  # called in, and not begun yet
@@ -166,6 +171,7 @@ class InFlight:
         row = self._buffered.popleft()
         row.context = context = self._open_context(row.lease)
         row.thread = threading.get_ident()
+        row.begun = time.monotonic()
         self._running.add(row)
         if context.ends < self._watched_until:
             self._watched_until = context.ends  # one ring is enough for all deadlines up to this one

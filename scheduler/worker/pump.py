@@ -14,6 +14,7 @@ from scheduler.worker.inflight import InFlight
 from scheduler.worker.outage import BackOff, may_pass
 from scheduler.worker.outcome import Outcome, Verdict
 from scheduler.worker.run import Run
+from scheduler.worker.suspects import set_apart, trial_left
 
 _JITTER = (0.8, 1.2)
 _SHORT_REST = 0.001  # seconds
@@ -66,6 +67,9 @@ class Pump:
         want = min(config.batch_size, self._inflight.room())
         if want < config.batch_size and self._inflight.buffered >= config.concurrency:
             want = 0  # every thread has its next job at hand: a small lease would only cost a call
+        trial = trial_left(self._inflight)
+        if trial > 0.0:
+            want = 0
         leased = self._lease(want) if want else 0
         if leased == want > 0 or settled:
             return 0.0
@@ -73,7 +77,8 @@ class Pump:
             # A short answer does not mean that no more is ready, so it is asked again; but not at once: the call would
             # keep the interpreter from the threads that were just called in. An outcome ends the rest.
             return _SHORT_REST
-        return config.poll_interval * random.uniform(*_JITTER)
+        pause = config.poll_interval * random.uniform(*_JITTER)
+        return min(pause, trial) if trial > 0.0 else pause
 
     def _lease(self, want: int) -> int:
         """Lease up to *want* jobs and have them run; answers how many came."""
@@ -86,7 +91,10 @@ class Pump:
                 config.queues, token=token, worker_id=config.worker_id, duration=config.lease_duration, limit=want
             )
         if leases:
-            self._call_in(self._inflight.take_in(leases))
+            kept, apart = ([*leases], []) if self._stopping() else set_apart(self._inflight, leases)
+            if apart:
+                self._record(Verdict.RETRY, apart)
+            self._call_in(self._inflight.take_in(kept))
             self._run.metrics.leased(len(leases))
         self._unanswered = None  # only now: whatever goes wrong before is a lost answer too
         return len(leases)

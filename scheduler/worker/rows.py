@@ -11,15 +11,20 @@ LeaseKey = tuple[str, str, str]
 CRASHES_KEPT_APART = 2
 
 
+def is_suspect(lease: Lease) -> bool:
+    """Whether it may be this job that kills its workers."""
+    return lease.job.crashes >= CRASHES_KEPT_APART
+
+
 class Row:
     """
     A job in the in-flight table. Changed under the table's lock only.
 
-    taken: when it was leased, by time.monotonic(). context, thread: since its handler started. unsent: an outcome is
-    known and not recorded yet; offered: to the store, at least once. given_up: its thread is stuck.
+    taken: when it was leased, by time.monotonic(). begun, context, thread: since its handler started. unsent: an
+    outcome is known and not recorded yet; offered: to the store, at least once. given_up: its thread is stuck.
     """
 
-    __slots__ = ("context", "given_up", "key", "lease", "offered", "taken", "thread", "unsent")
+    __slots__ = ("begun", "context", "given_up", "key", "lease", "offered", "taken", "thread", "unsent")
 
     def __init__(self, lease: Lease, taken: float) -> None:
         self.lease = lease
@@ -27,12 +32,8 @@ class Row:
         self.taken = taken
         self.context: JobContext | None = None
         self.thread = 0
+        self.begun = 0.0
         self.unsent = self.offered = self.given_up = False
-
-    @property
-    def crasher(self) -> bool:
-        """Whether it may be this job that kills its workers."""
-        return self.lease.job.crashes >= CRASHES_KEPT_APART
 
     @property
     def deadline(self) -> float:

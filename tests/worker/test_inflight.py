@@ -211,45 +211,6 @@ def test_jobs_start_in_the_order_in_which_they_were_leased() -> None:
     assert [table.start().lease for _ in range(5)] == leases
 
 
-# ---- crash neighbours
-
-
-def test_two_jobs_that_may_kill_the_process_are_not_held_together() -> None:
-    table = Table(concurrency=4)
-    leases = [*some(1, crashes=2), *some(1, crashes=5), *some(1, crashes=1), *some(1)]
-    table.take_in(leases)
-    put_back = table.settle()
-    assert [(outcome.verdict, outcome.lease) for outcome in put_back] == [(Verdict.RETRY, leases[1])]
-    order = put_back[0].order
-    assert isinstance(order, Failure)
-    assert (order.counted, order.error) == (False, None)
-    assert 0.1 <= order.delay <= 0.3
-    assert [table.start().lease for _ in range(3)] == [leases[0], leases[2], leases[3]]
-
-
-def test_its_delay_is_jittered() -> None:
-    table = Table(concurrency=4)
-    table.take_in(some(1, crashes=2))
-    table.take_in(some(100, crashes=2))
-    delays = {outcome.order.delay for outcome in table.settle() if isinstance(outcome.order, Failure)}
-    assert len(delays) > 90
-
-
-@pytest.mark.parametrize("lost", [True, False])
-def test_the_next_one_is_taken_when_the_handler_of_the_first_has_returned(*, lost: bool) -> None:
-    """Its thread may kill the process as long as it runs, whoever holds the job by then."""
-    table = Table(concurrency=4)
-    (first,) = table.take(1, crashes=2)
-    row = table.start()
-    if lost:
-        table.mark_lost([first])
-    table.take(1, crashes=2)
-    assert [outcome.verdict for outcome in table.settle()] == [Verdict.RETRY]
-    table.finish(row, done(row))
-    table.take(1, crashes=2)
-    assert table.buffered == 1
-
-
 # ---- outcomes
 
 
