@@ -28,6 +28,7 @@ from scheduler_backends.redis.spreading import SHARE, Moved, Spreading
 from scheduler_backends.redis.watching import Watch
 
 TRIMMED = 64  # partitions that one call trims and mends, in turn
+EXACT = 128  # partitions that a recovery asks all, so that it can say when the next lease expires
 LOOK_EVERY = 0.5  # seconds between two steps of the slow round
 
 
@@ -111,7 +112,7 @@ class Moving:
         return list(dict.fromkeys((*unknown, *roster.in_turn("look", FEW))))
 
     def recover(self, queues: Sequence[str], limit: int) -> Recovery:
-        """As `Backend.recover_expired`; of many partitions, those whose mark has passed are asked, and some in turn."""
+        """As `Backend.recover_expired`; of very many partitions, those whose mark has passed and some in turn are asked."""
         counts = [0, 0]
         waits: dict[bytes, int] = {}
         kept = int(self._retention.dead > 0)
@@ -123,6 +124,8 @@ class Moving:
             if not marks:
                 self._marks.tidy()
                 marks.extend(self._marks.passed(roster))
+            if len(roster.partitions) <= EXACT:
+                return partitions
             others = (*self._watch.expired(roster, SHARE), *roster.in_turn("recover", FEW))
             return list(dict.fromkeys((*(one.partition for one in marks), *others)))[: max(limit, FEW)]
 
@@ -149,7 +152,8 @@ class Moving:
             take,
             choose=choose,
         )
-        has_more = self._marks.settle(marks, waits) and (len(marks) > limit or len(marks) == PAGE)
+        unseen = [one for one in marks if one.partition.tag not in waits]
+        has_more = self._marks.settle(marks, waits) and (bool(unseen) or len(marks) == PAGE)
         return Recovery(ready=counts[0], dead=counts[1], next_expiry=0.0 if has_more else _soonest(waits))
 
     def trim(self, queues: Sequence[str], limit: int) -> int:

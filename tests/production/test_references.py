@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import sys
 import threading
 import weakref
@@ -12,6 +13,11 @@ import pytest
 from programs import wait_until
 from scheduler import Discard, Producer, Retention, Retry, RetryPolicy, Snooze, Worker, WorkerConfig
 from scheduler_backends.memory import MemoryBackend
+
+QUIET = logging.getLogger("tests.quiet")
+"""pytest keeps each record that the library's own logger is given, and with it the exception that it shows."""
+QUIET.addHandler(logging.NullHandler())
+QUIET.propagate = False
 
 
 class Big:
@@ -64,7 +70,7 @@ def no_collection():
 @pytest.mark.parametrize("interrupt", [False, True], ids=["plain", "interrupt"])
 def test_nothing_of_a_run_stays_referenced(no_collection, interrupt):
     backend = MemoryBackend(retention=Retention(succeeded=60))
-    worker = Worker(backend, WorkerConfig(concurrency=2, retry_policy=RetryPolicy.fixed(60.0)))
+    worker = Worker(backend, WorkerConfig(concurrency=2, retry_policy=RetryPolicy.fixed(60.0)), logger=QUIET)
     left: dict[str, list[weakref.ref[object]]] = {}
 
     def handle(job, ctx):
@@ -84,7 +90,7 @@ def test_nothing_of_a_run_stays_referenced(no_collection, interrupt):
 
 def test_a_stuck_handler_that_returns_at_last_leaves_nothing_either(no_collection):
     backend = MemoryBackend(retention=Retention(succeeded=60))
-    worker = Worker(backend, WorkerConfig(concurrency=2, timeout_grace=0.05, max_stuck=None))
+    worker = Worker(backend, WorkerConfig(concurrency=2, timeout_grace=0.05, max_stuck=None), logger=QUIET)
     go = threading.Event()
     left: list[weakref.ref[object]] = []
 

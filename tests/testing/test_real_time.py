@@ -25,7 +25,7 @@ class ClocklessBackend(DictBackend):
 
     @contextmanager
     def _open(self) -> Iterator[datetime]:
-        with self._lock:
+        with self._lock.entry():
             if self._closed:
                 raise BackendClosed("the backend was closed")
             yield SystemClock().now()

@@ -77,6 +77,9 @@ NAMES = [
 ]
 
 
+SERVED = [name for name in NAMES if not set("*?[]") & set(name)]  # WorkerConfig refuses what looks like a pattern
+
+
 def test_names_of_any_kind_keep_apart_exactly_their_own_jobs(stand: Stand) -> None:
     """Guarantee 20: queues, types and ids that would collide if they were joined or matched."""
     seen: list[tuple[str, str, str]] = []
@@ -88,7 +91,7 @@ def test_names_of_any_kind_keep_apart_exactly_their_own_jobs(stand: Stand) -> No
     for queue in queues.values():
         for name in NAMES[:3]:
             stand.add(queue=queue, type=name, id=name)
-    for name in NAMES:
+    for name in SERVED:
         worker = stand.worker(queues=(queues[name],))
         for kind in NAMES[:3]:
             worker.handle(kind, handler)
@@ -99,7 +102,8 @@ def test_names_of_any_kind_keep_apart_exactly_their_own_jobs(stand: Stand) -> No
         assert sorted(seen) == sorted((queues[name], kind, kind) for kind in NAMES[:3])
     for name in NAMES:
         (row,) = stand.backend.wrapped.stats([queues[name]])
-        assert (row.queue, row.counts[JobState.SUCCEEDED], sum(row.counts.values())) == (queues[name], 3, 3)
+        state = JobState.SUCCEEDED if name in SERVED else JobState.READY
+        assert (row.queue, row.counts[state], sum(row.counts.values())) == (queues[name], 3, 3)
 
 
 @pytest.mark.parametrize("name", ["", "a\nb", "a\x00", "\x7f", "\ud800", "x" * 201])
