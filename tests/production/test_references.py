@@ -14,10 +14,9 @@ from programs import wait_until
 from scheduler import Discard, Producer, Retention, Retry, RetryPolicy, Snooze, Worker, WorkerConfig
 from scheduler_backends.memory import MemoryBackend
 
-QUIET = logging.getLogger("tests.quiet")
-"""pytest keeps each record that the library's own logger is given, and with it the exception that it shows."""
+# pytest keeps each record of a logger that it can find, and with it the exception that the record shows.
+QUIET = logging.Logger("quiet")  # noqa: LOG001 - see above
 QUIET.addHandler(logging.NullHandler())
-QUIET.propagate = False
 
 
 class Big:
