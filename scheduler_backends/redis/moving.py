@@ -112,7 +112,7 @@ class Moving:
         return list(dict.fromkeys((*unknown, *roster.in_turn("look", FEW))))
 
     def recover(self, queues: Sequence[str], limit: int) -> Recovery:
-        """As `Backend.recover_expired`; of very many partitions, those with a mark that passed are asked, and some in turn."""
+        """As `Backend.recover_expired`; of very many partitions, some are asked: those whose mark has passed first."""
         counts = [0, 0]
         waits: dict[bytes, int] = {}
         kept = int(self._retention.dead > 0)

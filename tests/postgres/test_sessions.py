@@ -180,7 +180,7 @@ def test_functions_of_the_same_names_elsewhere_on_the_search_path_change_nothing
     odd.enqueue([new_job()])
     assert waiter.wait(10.0)
     (held,) = odd.lease([QUEUE], token=new_token(), worker_id="w", duration=60.0, limit=4)
-    assert odd.renew([held], 60.0).refused == []
+    assert not odd.renew([held], 60.0).refused
     assert list(odd.release([held])) == []
 
 
