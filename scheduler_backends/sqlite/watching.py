@@ -174,6 +174,8 @@ class Watch:
                 self._subscription = inotify.subscribe(log, self._wake)
             except OSError:
                 self._subscribe_from = now + _RETRY
+            else:  # what was written just before was not reported, and may not be committed yet
+                self._written, self._pace = now, _AFTER_COMMIT
 
     def _unsubscribe(self) -> None:
         if self._subscription is not None:
