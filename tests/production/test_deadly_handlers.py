@@ -80,7 +80,8 @@ def test_a_handler_that_closes_all_descriptors_harms_its_own_process_at_most(pla
     place.until_finished(*calm)
     assert place.states(calm) == {"succeeded": len(calm)}
     worker.signal(signal.SIGTERM)
-    assert worker.ended() in {0, 1}, worker.output  # 1: the broken one had not noticed before
+    # 1: the broken one had not noticed before. 4: nor could it record what it held; others have run that since.
+    assert worker.ended() in {0, 1, 4}, worker.output
 
 
 def test_neighbours_of_a_poison_job_never_end_in_dead_because_of_it(place):
