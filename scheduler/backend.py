@@ -67,9 +67,8 @@ class Backend(ABC):
 
         *token* is new for every call (`new_token()`). A repeat with the same token answers with all jobs still held
         under it and may add up to *limit* in all; once none is held it is a new call. A short answer does not mean that
-        no more is ready; an empty one means that nothing was leasable in any of the queues, as far as was
-        known to a store that relies on its news while a waiter of this backend waits in another thread. Attempts go up
-        by one.
+        no more is ready; an empty one means that nothing was leasable in any of the queues, as far as a store
+        knows that relies on wake-ups while a waiter of this backend waits in another thread. Attempts go up by one.
         """
 
     @abstractmethod

@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from scheduler.errors import BackendClosed, BackendError, BackendUnavailable
+from scheduler.processes import PerProcess
 from scheduler_backends.sql.connections import Execute
 from scheduler_backends.sqlite.connection import Connection, Synchronous, check_sqlite, is_empty
 from scheduler_backends.sqlite.errors import OUTSIDE_ERRORS, is_of_connection, translating
-from scheduler_backends.sqlite.forks import PerProcess, close_all_connections, suspend_at_forks
+from scheduler_backends.sqlite.forks import close_all_connections, suspend_at_forks
 from scheduler_backends.sqlite.gate import Gate
 from scheduler_backends.sqlite.opening import Opening
 from scheduler_backends.sqlite.slots import Open, Slot
@@ -44,7 +45,7 @@ class File:
         )
         self._closed = False
         self._wrote_at = 0.0
-        self._open = PerProcess(Open)
+        self._open: PerProcess[Open] = PerProcess()
         suspend_at_forks(self)
 
     @contextmanager
@@ -56,7 +57,7 @@ class File:
         schema yet. Raises `BackendUnavailable` when another process, or another thread of this one, is writing for
         longer than the timeout.
         """
-        mine = self._open.get()
+        mine = self._open.get(Open)
         with self._reopening(), self._using(mine.writer), self._gate(mine):
             self._check_file(mine, mine.writer)  # behind the gate, where the waiting is over
             connection = mine.writer.connection or self._opening.writer(mine, prepared=prepared)
@@ -103,12 +104,12 @@ class File:
     def take_any_text(self) -> None:
         """From now on, text that is no UTF-8 is read with a surrogate for each byte at fault, instead of raising."""
         self._opening.takes_any_text = True
-        self._open.get().take_any_text()
+        self._open.get(Open).take_any_text()
 
     @property
     def is_open(self) -> bool:
         """Whether this process has opened the file, and so seen to its schema."""
-        return self._open.get().is_prepared
+        return self._open.get(Open).is_prepared
 
     def prepare(self, execute: Execute) -> None:
         """See to the schema by statements of a write transaction."""
@@ -117,17 +118,17 @@ class File:
     def close(self) -> None:
         """Close the connections once the calls under way have ended. Later calls raise `BackendClosed`."""
         self._closed = True
-        mine = self._open.get()
+        mine = self._open.get(Open)
         with mine.writer.lock.entry(), mine.reader.lock.entry(), mine.watcher.lock.entry():
             mine.drop_all()
 
     def suspend(self) -> None:
         """Close the connections, and let nobody use one before `resume`. See `forks`."""
-        self._open.get().suspend(self._timeout)
+        self._open.get(Open).suspend(self._timeout)
 
     def resume(self) -> None:
         """Let the calls go on; they connect anew."""
-        self._open.get().resume()
+        self._open.get(Open).resume()
 
     @contextmanager
     def _using(self, slot: Slot) -> Iterator[None]:
@@ -187,7 +188,7 @@ class File:
         )
 
     def _see_to_schema(self) -> Open:
-        mine = self._open.get()
+        mine = self._open.get(Open)
         if not mine.is_prepared:
             with self._using(mine.reader):
                 self._check_file(mine, mine.reader)

@@ -11,34 +11,9 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol
 
-_Value = TypeVar("_Value")
-
-
-class PerProcess(Generic[_Value]):
-    """One value in each process, made by *make* when it is first asked for. Safe in any thread."""
-
-    def __init__(self, make: Callable[[], _Value]) -> None:
-        self._make = make
-        self._node = _Node(os.getpid(), make(), None)
-
-    def get(self) -> _Value:
-        """The value of this process."""
-        node, pid = self._node, os.getpid()
-        if node.pid != pid:
-            # setdefault decides which of two threads makes the value. No lock: the fork may have copied it held.
-            self._node = node = node.following.setdefault(pid, _Node(pid, self._make(), node))
-        return node.value
-
-
-class _Node(Generic[_Value]):
-    def __init__(self, pid: int, value: _Value, parent: _Node[_Value] | None) -> None:
-        self.pid = pid
-        self.value = value
-        self.parent = parent  # kept: what is dropped would be closed, and the parent's connections must not be
-        self.following: dict[int, _Node[_Value]] = {}
+from scheduler.processes import PerProcess
 
 
 class Suspended(Protocol):
@@ -55,7 +30,9 @@ class Suspended(Protocol):
         ...
 
 
-_suspending = PerProcess(threading.RLock)  # one thread at a time; re-entrant, for a fork in a signal handler
+_suspending: PerProcess[threading.RLock] = (
+    PerProcess()
+)  # one thread at a time; re-entrant, for a fork in a signal handler
 _members: weakref.WeakSet[Suspended] = weakref.WeakSet()
 
 
@@ -70,7 +47,7 @@ def close_all_connections(path: str) -> None:
 
     SQLite shares more than its locks within a process: what one connection has opened read-only stays so for all.
     """
-    with _suspending.get():
+    with _suspending.get(threading.RLock):
         members = [member for member in list(_members) if member.path == path]
         for member in members:
             member.suspend()
@@ -79,7 +56,7 @@ def close_all_connections(path: str) -> None:
 
 
 def _before() -> None:
-    _suspending.get().acquire()
+    _suspending.get(threading.RLock).acquire()
     for member in list(_members):
         member.suspend()
 
@@ -87,7 +64,7 @@ def _before() -> None:
 def _after_in_parent() -> None:
     for member in list(_members):
         member.resume()
-    _suspending.get().release()
+    _suspending.get(threading.RLock).release()
 
 
 os.register_at_fork(before=_before, after_in_parent=_after_in_parent)

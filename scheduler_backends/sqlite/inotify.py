@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from scheduler_backends.sqlite.forks import PerProcess
+from scheduler.processes import PerProcess
 
 _MODIFY: Final = 0x2
 # Its mode or its number of links, by which a removal shows while it is open; or it is not there any more.
@@ -51,7 +51,7 @@ class Subscription:
 
 def subscribe(path: str, wake: Callable[[], None]) -> Subscription:
     """Watch the file at *path*; *wake* is called by other threads. `OSError` where that cannot be had."""
-    return _instance.get().add(path, wake)
+    return _instance.get(_Instance).add(path, wake)
 
 
 class _Instance:
@@ -127,4 +127,4 @@ def _call(name: str, *arguments: object) -> int:
     return result
 
 
-_instance = PerProcess(_Instance)
+_instance: PerProcess[_Instance] = PerProcess()

@@ -11,9 +11,9 @@ from typing import Final
 from scheduler.backend import News
 from scheduler.errors import BackendClosed
 from scheduler.limits import check_number
+from scheduler.processes import PerProcess
 from scheduler_backends.sql.sleeping import Sleeper
 from scheduler_backends.sqlite.errors import translating
-from scheduler_backends.sqlite.forks import PerProcess
 from scheduler_backends.sqlite.watching import Watch
 
 _REST: Final = 0.005  # seconds between two returns with news: a flood of news must not become a flood of leases
@@ -106,27 +106,27 @@ class WaiterRegistry:
     def __init__(self, make_watch: Callable[..., Watch]) -> None:
         self.closed = False
         self._make_watch = make_watch
-        self._waiters: PerProcess[dict[SqliteWaiter, None]] = PerProcess(dict)
+        self._waiters: PerProcess[dict[SqliteWaiter, None]] = PerProcess()
 
     def waiter(self, queues: Sequence[str]) -> SqliteWaiter:
         """A waiter for *queues*, which connects when it first waits."""
         with translating("a waiter"):
             waiter = SqliteWaiter(self, queues, self._make_watch)
-        self._waiters.get()[waiter] = None
+        self._waiters.get(dict)[waiter] = None
         return waiter
 
     def remove(self, waiter: SqliteWaiter) -> None:
         """*waiter* is not to be notified any more."""
-        self._waiters.get().pop(waiter, None)
+        self._waiters.get(dict).pop(waiter, None)
 
     def notify(self, queues: Collection[str], news: News = News.ANY) -> None:
         """There is *news* of *queues*, committed by this process."""
-        for waiter in list(self._waiters.get()) if queues else ():
+        for waiter in list(self._waiters.get(dict)) if queues else ():
             if not waiter.queues.isdisjoint(queues):
                 waiter.notify(news)
 
     def close(self) -> None:
         """End every wait, for good."""
         self.closed = True
-        for waiter in list(self._waiters.get()):
+        for waiter in list(self._waiters.get(dict)):
             waiter.close()

@@ -19,6 +19,7 @@ from scheduler.queues import Retention
 from scheduler.states import JobState
 from scheduler_backends.sql.__main__ import main
 from scheduler_backends.sqlite import SqliteBackend
+from scheduler_backends.sqlite.slots import Open
 
 QUEUE = "file"
 
@@ -28,7 +29,7 @@ def new_job(**fields: object) -> NewJob:
 
 
 def writer(backend: SqliteBackend) -> sqlite3.Connection:
-    connection = backend._file._open.get().writer.connection
+    connection = backend._file._open.get(Open).writer.connection
     assert connection is not None
     return connection
 

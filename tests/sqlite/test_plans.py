@@ -15,6 +15,7 @@ from scheduler.queues import Retention
 from scheduler.states import JobState
 from scheduler_backends.sql.states import CANCELLED, DEAD, SUCCEEDED
 from scheduler_backends.sqlite import SqliteBackend
+from scheduler_backends.sqlite.slots import Open
 
 QUEUE: Final = "plans"
 FINISHED: Final = (SUCCEEDED, DEAD, CANCELLED)
@@ -29,7 +30,7 @@ def instructions(backend: SqliteBackend, work: Callable[[], object]) -> int:
         counted[0] += 10
         return 0
 
-    mine = backend._file._open.get()
+    mine = backend._file._open.get(Open)
     connections = [mine.reader.connection, mine.writer.connection]
     for connection in connections:
         connection.set_progress_handler(count, 10)

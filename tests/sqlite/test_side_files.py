@@ -14,6 +14,7 @@ import pytest
 from scheduler.jobs import NewJob
 from scheduler_backends.sqlite import SqliteBackend
 from scheduler_backends.sqlite.gate import Gate
+from scheduler_backends.sqlite.slots import Open
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become other users")
 GROUP, WEB, WORKER, STRANGER = 64_001, 64_002, 64_003, 64_004
@@ -99,7 +100,7 @@ def test_a_lock_that_is_never_released_stops_nobody(backend, path):
 
 def test_a_closed_descriptor_of_the_lock_is_opened_again(backend):
     backend.enqueue([new_job()])
-    gate = backend._file._open.get().gate
+    gate = backend._file._open.get(Open).gate
     os.close(gate._descriptor)
     backend.enqueue([new_job()])
     backend.enqueue([new_job()])

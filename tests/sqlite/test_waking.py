@@ -272,7 +272,7 @@ def test_waiters_of_several_files_share_one_instance(tmp_path):
     assert results == [True] * 6
     for waiter in waiters:
         waiter.close()
-    assert inotify._instance.get().descriptor == -1, "closed with its last watch"
+    assert inotify._instance.get(inotify._Instance).descriptor == -1, "closed with its last watch"
     for backend in (*backends, *others):
         backend.close()
 
