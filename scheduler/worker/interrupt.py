@@ -5,12 +5,13 @@ from __future__ import annotations
 import _weakrefset
 import contextlib
 import ctypes
+import gc
 import logging
 import sys
 import threading
 import weakref
 from collections.abc import Callable
-from types import FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Final
 
 from scheduler.critical import Interruptible as Run
@@ -33,6 +34,7 @@ _LOCKING: Final = frozenset(
 _LOGGING: Final = logging.Handler.handle.__code__.co_filename
 # Of logging's functions these take a lock before they enter the block that gives it back, up to Python 3.12.
 _LOGGING_LOCKS: Final = frozenset({"acquire", "release", "handle", "_acquireLock", "_releaseLock"})
+_FINALIZE: Final = weakref.finalize.__call__.__code__  # called as a weak reference's callback
 _ENTERING: Final = frozenset({"__enter__", "__exit__"})
 
 
@@ -145,17 +147,25 @@ def _may_land(frame: FrameType) -> bool:
     Whether an exception may be raised in *frame*, the innermost one of its thread.
 
     Not where it would come between taking a lock and the block that gives it back, nor before a lock is given back.
-    Only the innermost frame counts for that: further out, these blocks are entered. Inside a finaliser, however deep,
-    the interpreter would print it and go on.
+    Only the innermost frame counts for that: further out, these blocks are entered. Inside a finaliser or a callback of
+    the garbage collector, however deep, the interpreter would print it and go on.
     """
     code = frame.f_code
     if code.co_filename in _LOCKING or code.co_name in _ENTERING:
         return False
     if code.co_filename == _LOGGING and code.co_name in _LOGGING_LOCKS:
         return False
+    dropping = {_FINALIZE, *map(_code_of, gc.callbacks)}
     outer: FrameType | None = frame
     while outer is not None:
-        if outer.f_code.co_name == "__del__":
+        if outer.f_code.co_name == "__del__" or outer.f_code in dropping:
             return False
         outer = outer.f_back
     return True
+
+
+def _code_of(callback: object) -> CodeType | None:
+    """The code that runs first when *callback* is called, None if that is not written in Python."""
+    call = getattr(type(callback), "__call__", None)  # noqa: B004 - the function is asked for, not whether there is one
+    candidates = (callback, getattr(callback, "__func__", None), call)
+    return next((function.__code__ for function in candidates if isinstance(function, FunctionType)), None)

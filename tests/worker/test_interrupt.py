@@ -241,16 +241,64 @@ def test_no_interrupt_lands_where_a_log_handlers_lock_is_taken() -> None:
     assert log_handler.lock.acquire(timeout=SOON)
 
 
-def test_no_interrupt_lands_in_a_finaliser_where_python_would_drop_it() -> None:
+class Finalised:
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def __del__(self) -> None:
+        self._place.stay()
+
+
+class Collected:
+    """A callback of the garbage collector."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def __call__(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self._place.stay()
+
+    def method(self, phase: str, info: dict[str, int]) -> None:
+        self(phase, info)
+
+
+def finalise(place: Place) -> None:
+    held = Finalised(place)
+    del held
+
+
+def finalise_weakly(place: Place) -> None:
+    held = threading.Lock()  # anything that takes weak references
+    weakref.finalize(held, place.stay)
+    del held
+
+
+def collect(callback: Callable[[str, dict[str, int]], None]) -> None:
+    gc.callbacks.append(callback)
+    try:
+        gc.collect()
+    finally:
+        gc.callbacks.remove(callback)
+
+
+@pytest.mark.parametrize(
+    "enter",
+    [
+        finalise,
+        finalise_weakly,
+        pytest.param(lambda place: collect(Collected(place)), id="object for the collector"),
+        pytest.param(lambda place: collect(Collected(place).method), id="method for the collector"),
+        pytest.param(
+            lambda place: collect(lambda phase, _: Collected(place)(phase, {})), id="function for the collector"
+        ),
+    ],
+)
+def test_no_interrupt_lands_where_python_would_drop_it(enter: Callable[[Place], None]) -> None:
     place = Place()
 
-    class Finalised:
-        def __del__(self) -> None:
-            place.stay()
-
     def handler() -> None:
-        held = Finalised()
-        del held
+        enter(place)
         while True:
             pass
 
