@@ -112,12 +112,12 @@ class JobContext:
         self.interrupt()
 
     def interrupt(self) -> bool:
-        """Interrupt a handler that was cancelled. False = it could not be done yet: call again in a moment."""
+        """Interrupt a handler that was cancelled. False = it may be necessary again: call again in a moment."""
         interrupt = self._interrupt
         return interrupt is None or interrupt()
 
     def on_cancel(self, interrupt: Callable[[], bool]) -> None:
-        """Call *interrupt* when the context is cancelled, at once if it is already. It tells whether it has."""
+        """Call *interrupt* when the context is cancelled, at once if it is already. It returns True once it is over."""
         with self._lock:
             self._interrupt = interrupt
             cancelled = self._reason is not None

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
-import traceback
 
 from scheduler.worker.context import JobContext
+from scheduler.worker.frames import stack_of
 from scheduler.worker.inflight import InFlight
 from scheduler.worker.job_log import fields, named
 from scheduler.worker.rows import Row
 from scheduler.worker.run import Run
 from scheduler.worker.runner import JobRunner
 
-_SOONEST = 0.001  # seconds until an interrupt that could not be raised is tried again,
+_SOONEST = 0.001  # seconds until it is looked whether a handler has to be interrupted (again),
 _SHARE = 0.02  # and after many tries: a fiftieth of the time since the handler was cancelled,
 _LATEST = 1.0  # but not more
+_DEPTH = 50  # frames of a stuck handler that are logged
 
 
 class Deadlines:
@@ -51,7 +51,7 @@ class Deadlines:
 
     def _give_up(self, row: Row) -> bool:
         job = row.lease.job
-        stack = _stack_of(row.thread)
+        stack = stack_of(row.thread, _DEPTH)
         if not self._inflight.give_up(row, self._runner.timed_out(row.lease, stack)):
             return False
         self._run.logger.error(
@@ -61,12 +61,7 @@ class Deadlines:
 
 
 def _interrupt(context: JobContext | None, now: float) -> float:
-    """Interrupt a cancelled handler that still has to be; returns the seconds until that is tried again."""
+    """Interrupt a cancelled handler that still runs; returns the seconds until that is looked at again."""
     if context is None or context.cancelled_at is None or context.interrupt():
         return math.inf
     return min(max(_SOONEST, (now - context.cancelled_at) * _SHARE), _LATEST)
-
-
-def _stack_of(thread: int) -> str:
-    frame = sys._current_frames().get(thread)  # noqa: SLF001 - the documented way to another thread's stack
-    return "".join(traceback.format_stack(frame, limit=50)) if frame is not None else ""

@@ -10,13 +10,14 @@ import logging
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FrameType, FunctionType
 from typing import Final
 
 from scheduler.critical import Interruptible as Run
 from scheduler.critical import here
 from scheduler.errors import JobInterrupted
+from scheduler.worker.frames import collector_paused, frames_of
 
 _set_exception = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _set_exception.argtypes = (ctypes.c_ulong, ctypes.py_object)
@@ -34,6 +35,7 @@ _LOCKING: Final = frozenset(
 _LOGGING: Final = logging.Handler.handle.__code__.co_filename
 # Of logging's functions these take a lock before they enter the block that gives it back, up to Python 3.12.
 _LOGGING_LOCKS: Final = frozenset({"acquire", "release", "handle", "_acquireLock", "_releaseLock"})
+_MARK: Final = "__scheduler_interrupts__"
 _FINALIZE: Final = weakref.finalize.__call__.__code__  # called as a weak reference's callback
 _ENTERING: Final = frozenset({"__enter__", "__exit__"})
 
@@ -62,36 +64,43 @@ class Interruptible(Run):
         # No lock guards these: CPython changes threads at calls, loops and the starts of functions only, and what must
         # happen in one go below has none of them. A lock could itself be left held by what is raised here.
         self.depth = 1  # 0 = inside the function, and in no critical section
-        self._asked = self._raised = False
+        self._asked = self._raised = self._over = False
         self._thread = threading.get_ident()
 
     def interrupt(self) -> bool:
         """
         Raise in the thread that made this object, inside its present or coming `run`. Any thread.
 
-        False where that was not possible yet: ask again in a moment. In the thread itself it is raised at once.
+        False until that run is over: ask again in a moment, since it may not have been possible, or the interpreter may
+        drop what was raised. In the thread itself it is raised at once.
         """
         self._asked = True
         if threading.get_ident() == self._thread:
             self.left()
         elif not self._raised:
-            self._raise_there()
-        return self._raised
+            with collector_paused():
+                self._raise_there()
+        return self._over
 
     def left(self) -> None:
         """Raise what waited for the end of a critical section, unless this is no place for it either."""
-        if self._asked and not self._raised and self.depth == 0 and _may_land(sys._getframe(2)):  # noqa: SLF001 - documented
+        if self._asked and not self._raised and self.depth == 0 and _may_land(_walk(sys._getframe(2))):  # noqa: SLF001 - documented
             self._raised = True
             raise _Raised
 
+    def dropped(self) -> None:
+        """The interpreter has dropped what was raised, so it may be raised again. In this object's thread."""
+        self._raised = False
+
     def _raise_there(self) -> None:
-        frame = sys._current_frames().get(self._thread)  # noqa: SLF001 - documented
-        if frame is None or not _may_land(frame):
+        frames = frames_of(self._thread)
+        if not frames or not _may_land(frames):
             return
+        _report_what_is_dropped()
         # In one go, see above: a `for` over the callable calls it without a chance for other threads. So the thread is
         # still where it was looked at, has entered no critical section, and the exception lands there.
-        for frames in iter(sys._current_frames, None):  # noqa: SLF001 - documented
-            if self.depth == 0 and not self._raised and frames[self._thread] is frame:
+        for innermost in iter(sys._current_frames, None):  # noqa: SLF001 - documented
+            if self.depth == 0 and not self._raised and innermost[self._thread] is frames[0]:
                 self._raised = True
                 _set_exception(self._thread, _Raised)
             break
@@ -122,6 +131,7 @@ class Interruptible(Run):
                     if not returned and raised is None:  # a function that returned in time has succeeded
                         raised = error
         here.run = outer
+        self._over = True
         try:
             return result, raised
         finally:
@@ -142,26 +152,31 @@ class Interruptible(Run):
             return
 
 
-def _may_land(frame: FrameType) -> bool:
+def _may_land(frames: Iterable[FrameType]) -> bool:
     """
-    Whether an exception may be raised in *frame*, the innermost one of its thread.
+    Whether an exception may be raised in the innermost, the first, of these frames of a thread.
 
     Not where it would come between taking a lock and the block that gives it back, nor before a lock is given back.
     Only the innermost frame counts for that: further out, these blocks are entered. Inside a finaliser or a callback of
     the garbage collector, however deep, the interpreter would print it and go on.
     """
-    code = frame.f_code
-    if code.co_filename in _LOCKING or code.co_name in _ENTERING:
-        return False
-    if code.co_filename == _LOGGING and code.co_name in _LOGGING_LOCKS:
-        return False
     dropping = {_FINALIZE, *map(_code_of, gc.callbacks)}
-    outer: FrameType | None = frame
-    while outer is not None:
-        if outer.f_code.co_name == "__del__" or outer.f_code in dropping:
+    for place, frame in enumerate(frames):
+        code = frame.f_code
+        if code.co_name == "__del__" or code in dropping:
             return False
-        outer = outer.f_back
+        if place == 0 and (code.co_filename in _LOCKING or code.co_name in _ENTERING):
+            return False
+        if place == 0 and code.co_filename == _LOGGING and code.co_name in _LOGGING_LOCKS:
+            return False
     return True
+
+
+def _walk(frame: FrameType | None) -> Iterator[FrameType]:
+    """This thread's own frames from *frame* outwards."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
 
 
 def _code_of(callback: object) -> CodeType | None:
@@ -169,3 +184,25 @@ def _code_of(callback: object) -> CodeType | None:
     call = getattr(type(callback), "__call__", None)  # noqa: B004 - the function is asked for, not whether there is one
     candidates = (callback, getattr(callback, "__func__", None), call)
     return next((function.__code__ for function in candidates if isinstance(function, FunctionType)), None)
+
+
+def _report_what_is_dropped() -> None:
+    """
+    Learn of interrupts that land where the interpreter drops what is raised. Call in `collector_paused`: one at a time.
+
+    A thread may go from where it was looked at into such a place without running a Python instruction: a call into C
+    returns and frees an object with a finaliser. Python passes whatever it drops to this hook, in the same thread.
+    """
+    before = sys.unraisablehook
+    if getattr(before, _MARK, False):
+        return
+
+    def hook(unraisable: sys.UnraisableHookArgs) -> None:
+        run = here.run
+        if unraisable.exc_type is _Raised and isinstance(run, Interruptible):
+            run.dropped()
+        else:
+            before(unraisable)
+
+    setattr(hook, _MARK, True)
+    sys.unraisablehook = hook

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import inspect
 import logging
@@ -307,6 +308,51 @@ def test_no_interrupt_lands_where_python_would_drop_it(enter: Callable[[Place], 
     assert not target.interrupt()
     place.over = True
     assert isinstance(target.outcome()[1], JobInterrupted)
+
+
+def call_back(place: Place) -> None:
+    """Python drops what a function raises that C has called back."""
+    compare = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(lambda a, b: place.stay() or 0)
+    ctypes.CDLL(None).qsort((ctypes.c_int * 2)(1, 2), 2, ctypes.sizeof(ctypes.c_int), compare)
+
+
+def forget(place: Place) -> None:
+    """Python drops what the callback of a weak reference raises."""
+    held = threading.Lock()
+    watched = weakref.ref(held, lambda _: place.stay())
+    del held
+    assert watched() is None
+
+
+@pytest.mark.parametrize("enter", [call_back, forget])
+def test_an_interrupt_that_python_dropped_is_raised_again(enter: Callable[[Place], None]) -> None:
+    place = Place()
+    left = []
+
+    def handler() -> None:
+        enter(place)
+        left.append(place.over)
+        while True:
+            pass
+
+    target = Target(handler)
+    assert place.reached.wait(SOON)
+    assert isinstance(target.outcome()[1], JobInterrupted)
+    assert left == [False]  # by the interrupt that was dropped
+
+
+def test_what_others_drop_is_reported_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    dropped: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: dropped.append(unraisable.exc_type))
+
+    class Failing:
+        def __del__(self) -> None:
+            raise ValueError
+
+    Target(lambda: [None for _ in iter(int, 1)]).outcome()
+    failing = Failing()
+    del failing
+    assert dropped == [ValueError]
 
 
 @pytest.mark.every_store

@@ -1,0 +1,54 @@
+"""Looks at the frames of another thread while that thread runs."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from scheduler.processes import PerProcess
+
+# A lock that guards the collector's switch. Handlers' threads never take it: they could be interrupted while they do.
+_locks: PerProcess[threading.Lock] = PerProcess()
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """
+    Keep Python 3.11 from collecting garbage on this thread. Not for a handler's thread.
+
+    Reading `f_back` there makes the outer frame an object. That may start a collection, whose callbacks and finalisers
+    let the other thread run and leave the frame: what is then read is freed memory. Since 3.12 a collection waits for
+    the next Python instruction. A program that switches the collector off in this very moment finds it on again.
+    """
+    with _locks.get(threading.Lock):
+        paused = sys.version_info < (3, 12) and gc.isenabled()
+        if paused:
+            gc.disable()
+        try:
+            yield
+        finally:
+            if paused:
+                gc.enable()
+
+
+def frames_of(thread: int) -> list[FrameType]:
+    """The frames of the thread of this identifier, innermost first; none if it has ended. In `collector_paused`."""
+    frames = []
+    frame = sys._current_frames().get(thread)  # noqa: SLF001 - the documented way to another thread's frames
+    while frame is not None:
+        frames.append(frame)
+        frame = frame.f_back
+    return frames
+
+
+def stack_of(thread: int, limit: int) -> str:
+    """The innermost *limit* frames of the thread with this identifier, as a traceback shows them."""
+    with collector_paused():
+        frames = frames_of(thread)[:limit]
+    lines = traceback.StackSummary.extract((frame, frame.f_lineno) for frame in reversed(frames))
+    return "".join(lines.format())
