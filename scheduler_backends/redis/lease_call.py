@@ -21,8 +21,9 @@ from scheduler_backends.redis.watching import Watch
 
 SHARE = 1_000  # jobs of a lease call in one partition; Lua's unpack ends near 8,000 values
 WORTH_A_SCRIPT = 32  # jobs: below that, asking one partition more costs more than its jobs do
-WORTH_A_QUEUE = 8  # jobs: below that, a call serves fewer queues, and the others in the next calls,
-QUEUES = 8  # as long as it serves so many
+WORTH_A_QUEUE = 8  # jobs: below that, a round asks fewer queues if there are more than
+QUEUES = 8  # so many: each for what partitions have given lately, since a small share leaves jobs for another script
+MARKED_AHEAD = 64  # partitions: to mark many in one call costs little more than to mark one
 GLANCES = 8  # partitions looked at beside those that are asked, in turn, since news of them may have been lost,
 EVERY = 4  # in each of so many calls
 SLOW = 2  # looked at in turn while nothing is hinted, where the news are heard of more than a few partitions
@@ -64,6 +65,7 @@ class LeaseCall:
         self._given: dict[bytes, int] = {}  # by partitions that were asked for jobs
         self._more: dict[bytes, Partition] = {}  # that have told this call of more: a hint may be taken by another call
         self._unseen: list[Partition] = []  # to be looked at before the answer may be empty
+        self._in_turns = False  # more queues have jobs than one call asks
         self._answered = False
         self._error: BackendError | None = None  # of a partition that could not be asked, the last
         self._in_doubt = False  # a partition may have given jobs, and its answer is lost
@@ -93,7 +95,7 @@ class LeaseCall:
             return list(map(_glance, partitions))
         if len(partitions) == 1:  # a glance would only come before
             return self._calls_for({partitions[0]: min(self._limit, SHARE)})
-        groups = self._watch.hinted(roster, self._queues_at_once())
+        groups = self._hinted(roster)
         relies = self._watch.relies(roster)
         if not groups:
             unknown = (*roster.those(roster.unglanced), *roster.in_turn("glance", SLOW)) if relies else partitions
@@ -121,28 +123,36 @@ class LeaseCall:
         room = self._room(self._held, self._new)
         if self._in_doubt or room == 0 or self._roster is None:
             return []  # what is in doubt is for a repeat to find, before anything is added
-        most = self._queues_at_once()
+        if self._in_turns and room < min(self._watch.worth, len(self._new)):
+            return []  # the next call asks for more in one go
         self._turn += 1  # others are asked first than in the last round, which may have given nothing
         groups = [
             some
-            for group in self._watch.hinted(self._roster, most) or _by_queue(self._more.values())
+            for group in self._hinted(self._roster) or _by_queue(self._more.values())
             if (some := [one for one in group if self._given.get(one.tag, 0) < SHARE])
         ]
-        shares = self._shares(groups, 1 if len(groups) < most else WORTH_A_QUEUE)
+        shares = self._shares(groups, WORTH_A_QUEUE if self._in_turns else 1)
         if self._held or self._new:
             return self._calls_for({one: share for one, share in shares.items() if share})  # a short answer will do
         # Also those that get no share: what they answer is exact, and 0 where they are paused.
         unseen = [one for one in self._unseen if one not in shares]
         return self._calls_for(shares) + list(map(_glance, unseen))
 
-    def _queues_at_once(self) -> int:
-        return max(QUEUES, self._room(self._held, self._new) // WORTH_A_QUEUE)
+    def _hinted(self, roster: Roster) -> list[list[Partition]]:
+        room = self._room(self._held, self._new)
+        most, few = max(QUEUES, room // WORTH_A_QUEUE), max(1, int(room / self._watch.worth))
+        groups, self._in_turns = self._watch.hinted(roster, most, few)
+        return groups
 
     def _calls_for(self, shares: Mapping[Partition, int]) -> list[Call]:
         """The calls of the lease script, and before them what marks the partitions as leased from."""
         some = [partition for partition, share in shares.items() if share]
-        marks = self._marks.before(some, self._milliseconds) if some else []
+        marks = self._marks.before(some, self._ahead, self._milliseconds) if some else []
         return marks + [self._call(partition, share) for partition, share in shares.items()]
+
+    def _ahead(self) -> list[Partition]:
+        """Partitions that the next calls will ask."""
+        return self._watch.next_in_turn(self._roster, MARKED_AHEAD) if self._roster and self._in_turns else []
 
     def take(self, answers: Sequence[tuple[Call, object]]) -> None:
         """
@@ -159,7 +169,9 @@ class LeaseCall:
                 self._note_error(call, answer)
             elif call.script is LEASE:
                 self._answered = True
-                self._take_jobs(call.partition, cast("_Answer", answer))
+                given = self._take_jobs(call.partition, cast("_Answer", answer))
+                if self._in_turns:
+                    self._watch.gave(given, cast("int", call.args[1]))
             else:
                 self._answered = True
                 self._note_more(call.partition, more=cast("int", answer))
@@ -178,7 +190,7 @@ class LeaseCall:
         if is_news(str(error)):
             log.warning("%r could not be asked for jobs: %s", call.partition, error)
 
-    def _take_jobs(self, partition: Partition, answer: _Answer) -> None:
+    def _take_jobs(self, partition: Partition, answer: _Answer) -> int:
         more, expires, before, ids, records, histories, lost = answer
         self._note_more(partition, more=more)
         if lost:
@@ -199,6 +211,7 @@ class LeaseCall:
             self._held += leases[:before]
             self._new += leases[before:]
         self._given[partition.tag] = self._given.get(partition.tag, 0) + given
+        return given
 
     def _note_more(self, partition: Partition, *, more: int) -> None:
         if more > 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, cast
 
 from scheduler.errors import BackendError
@@ -52,11 +52,14 @@ class Marks:
         self._silent_until = 0.0  # by time.monotonic()
         self._passed_over = 0  # marks of partitions that others serve
 
-    def before(self, partitions: Sequence[Partition], milliseconds: int) -> list[Call]:
+    def before(
+        self, partitions: Sequence[Partition], ahead: Callable[[], Sequence[Partition]], milliseconds: int
+    ) -> list[Call]:
         """
         What is to be called before leases are taken from *partitions*, so that no lease is without a mark.
 
-        Nothing where a mark is there already. On a cluster the order of calls holds nothing: the call is made here.
+        Nothing where a mark is there already; else *ahead* names others that are marked in the same call. On a cluster
+        the order of calls holds nothing: the call is made here.
         """
         now = time.monotonic()
         if now < self._silent_until:
@@ -67,6 +70,9 @@ class Marks:
             partitions = [one for one in partitions if self._fresh.get(one.tag, 0.0) <= now]
         if not partitions:
             return []
+        partitions = list(
+            dict.fromkeys((*partitions, *(one for one in ahead() if self._fresh.get(one.tag, 0.0) <= now)))
+        )
         owed = tuple(self._owed)[:PAGE]
         self._owed.difference_update(owed)
         if len(self._fresh) > REMEMBERED:

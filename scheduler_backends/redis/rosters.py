@@ -38,6 +38,9 @@ class Roster:
     def take_over(self, older: Roster) -> None:
         """Take over what is known of the partitions that *older* has as well."""
         self.since = older.since
+        if older.place.keys() == self.place.keys():  # the same sets: a look at all of them may be under way
+            self.unglanced, self.unlooked = older.unglanced, older.unlooked
+            return
         self.unglanced = {tag for tag in self.place if tag not in older.place or tag in older.unglanced}
         self.unlooked = {tag for tag in self.place if tag not in older.place or tag in older.unlooked}
 

@@ -84,6 +84,7 @@ class Serving:
 
     def _new_roster(self, names: tuple[str, ...], older: Roster | None) -> Roster:
         reading = self._layouts.reading
+        older = self._rosters.get(names, older)  # another thread may have made it meanwhile
         if older is not None and older.reading == reading:
             return older
         layouts = {name: self._layouts.known(name) for name in names}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from scheduler_backends.redis.calls import Calls
@@ -13,6 +13,8 @@ from scheduler_backends.redis.rosters import FEW, Roster
 
 NEVER = -1  # microseconds, as scripts write that nothing waits
 KNOWN = 100_000  # hints; when there are more, it is better to look
+LEAST_WORTH = 4.0  # jobs
+MOST_WORTH = 32.0
 SCAN = 256  # hints from which on queues are asked for their hints, and not hints for their queues
 
 
@@ -48,6 +50,7 @@ class Watch:
         self._due: dict[bytes, float] = {}  # when the next job is due, by time.monotonic()
         self._expiries: dict[bytes, float] = {}  # when the first lease expires, of partitions that a round came to
         self._queues_served = 0
+        self.worth = LEAST_WORTH  # jobs that are asked of a partition where many queues take turns
 
     # ---- what is heard
 
@@ -90,34 +93,57 @@ class Watch:
             roster.forget(self._since)
         return any(one.names >= roster.names and one.is_heeded() for one in tuple(self._listeners))
 
-    def hinted(self, roster: Roster, most: int) -> list[list[Partition]]:
-        """By queue, the partitions that have ready jobs: of all queues, or of *most* whose turn it is."""
-        ready = tuple(self._ready)
-        if not ready:
-            return []
-        if len(ready) > SCAN:
-            return self._scanned(roster, most)
+    def hinted(self, roster: Roster, most: int, few: int) -> tuple[list[list[Partition]], bool]:
+        """
+        By queue, the partitions that have ready jobs: of all queues, or of *few* in turn if more than *most* have.
+
+        And whether further queues have some.
+        """
+        if not self._ready:
+            return [], False
+        if len(self._ready) > SCAN:
+            return self._scanned(roster, few)
         groups: dict[str, list[Partition]] = {}
-        for partition in roster.those(ready):
+        for partition in roster.those(self._ready):
             groups.setdefault(partition.queue, []).append(partition)
         if len(groups) <= most:
-            return list(groups.values())
-        return self._scanned(roster, most)
+            return list(groups.values()), False
+        return self._scanned(roster, few)
 
-    def _scanned(self, roster: Roster, most: int) -> list[list[Partition]]:
-        names = tuple(roster.by_queue)
-        if not names:
-            return []
-        first = self._queues_served % len(names)
+    def next_in_turn(self, roster: Roster, most: int) -> list[Partition]:
+        """At most so many partitions that have ready jobs, of the queues whose turn comes next."""
+        found: list[Partition] = []
+        for some, _ in self._from_turn(roster):
+            found += some
+            if len(found) >= most:
+                break
+        return found[:most]
+
+    def _scanned(self, roster: Roster, most: int) -> tuple[list[list[Partition]], bool]:
         found: list[list[Partition]] = []
+        for some, place in self._from_turn(roster):
+            if len(found) == most:
+                self._queues_served = place
+                return found, True
+            found.append(some)
+        return found, False
+
+    def _from_turn(self, roster: Roster) -> Iterator[tuple[list[Partition], int]]:
+        """Of each queue that has some, the partitions with ready jobs, and its place, from the one whose turn it is."""
+        names = tuple(roster.by_queue)
         for step in range(len(names)):
-            some = [one for one in roster.by_queue[names[(first + step) % len(names)]] if one.tag in self._ready]
-            if some:
-                found.append(some)
-                if len(found) == most:
-                    break
-        self._queues_served = (first + step + 1) % len(names)
-        return found
+            place = (self._queues_served + step) % len(names)
+            if some := [one for one in roster.by_queue[names[place]] if one.tag in self._ready]:
+                yield some, place
+
+    def gave(self, count: int, share: int) -> None:
+        """
+        A partition has given so many of the jobs that were asked of it.
+
+        What is asked of each follows that: so few partitions are asked that each has what its script is worth.
+        """
+        wanted = 2.0 * share if count == share else 1.5 * count
+        self.worth = min(max(self.worth + (wanted - self.worth) / 16, LEAST_WORTH), MOST_WORTH)
 
     def asked_for_jobs(self, roster: Roster, partition: Partition) -> None:
         """It is asked now: what was heard of it before is settled by the answer, and until then nothing is known."""
