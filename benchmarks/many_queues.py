@@ -44,9 +44,7 @@ SETTLED_IN = 3.0  # seconds: the worker has looked at all partitions once
 WATCHED_FOR = 30.0  # seconds: several turns of everything
 DELAYED = 100
 DELAY = 0.2  # seconds
-JOBS = (
-    100_000  # a hundred a queue: of 20, a partition has two or three, and a script each to lease and to complete them
-)
+JOBS = 100_000  # a hundred a queue: of 20, a partition would have two or three, for a script each way
 LEASE = 15.0  # seconds: of the worker that is killed
 RECOVER_INTERVAL = 5.0  # seconds
 
