@@ -28,6 +28,10 @@ class Interruptible(Protocol):
         """The thread has left its outermost critical section: raise the interrupt that waited for that, if any."""
         ...
 
+    def dropped(self) -> None:
+        """Python has dropped the interrupt that was raised."""
+        ...
+
 
 class _Here(threading.local):
     run: Interruptible | None = None

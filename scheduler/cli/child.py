@@ -18,6 +18,7 @@ from scheduler.cli.status import Status
 
 _CHUNK = 65_536
 _DEFAULT_GRACE = 25.0  # before it says its own
+_DUMPED_IN = 1.0  # seconds that it has to say where it stands, before it is killed
 _NOT_READY_AFTER = 5.0  # seconds of silence; it speaks every second
 _SETTLED_AFTER = 10.0  # seconds
 
@@ -137,7 +138,7 @@ class Child:
         if before < limit <= self.silence:
             # Handled in C: a thread that keeps the interpreter to itself does not hinder it.
             self.signal(signal.SIGUSR1)
-        return before >= limit
+        return before >= limit + _DUMPED_IN
 
     def stop(self) -> None:
         """Ask it to stop within its grace, once: the same signal again would end it at once."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from scheduler.backend import Backend
+from scheduler.critical import critical
 from scheduler.identity import new_token
 from scheduler.jobs import ErrorDetail
 from scheduler.leases import Completion, Failure, Lease
@@ -42,6 +43,7 @@ class Drained:
         return self.succeeded + self.retried + self.put_back + self.dead + self.lost
 
 
+@critical  # in a handler that may be interrupted: it is after this
 def drain(
     backend: Backend,
     handlers: Worker | Mapping[str, HandlerFunction],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import threading
 import traceback
@@ -14,6 +15,7 @@ from scheduler.processes import PerProcess
 
 # A lock that guards the collector's switch. Handlers' threads never take it: they could be interrupted while they do.
 _locks: PerProcess[threading.Lock] = PerProcess()
+_paused = False  # whether the collector was on and is off for a moment
 
 
 @contextmanager
@@ -25,15 +27,27 @@ def collector_paused() -> Iterator[None]:
     let the other thread run and leave the frame: what is then read is freed memory. Since 3.12 a collection waits for
     the next Python instruction. A program that switches the collector off in this very moment finds it on again.
     """
+    global _paused  # noqa: PLW0603 - a state of the process
     with _locks.get(threading.Lock):
-        paused = sys.version_info < (3, 12) and gc.isenabled()
-        if paused:
-            gc.disable()
         try:
+            _paused = sys.version_info < (3, 12) and gc.isenabled()
+            if _paused:
+                gc.disable()
             yield
         finally:
-            if paused:
-                gc.enable()
+            _resume()
+
+
+def _resume() -> None:
+    """At the end of a pause; and in a child that was forked during one, which has no thread that would end it."""
+    global _paused  # noqa: PLW0603 - a state of the process
+    if _paused:
+        gc.enable()
+    _paused = False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_resume)
 
 
 def frames_of(thread: int) -> list[FrameType]:

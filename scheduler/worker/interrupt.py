@@ -10,8 +10,8 @@ import logging
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from types import CodeType, FrameType, FunctionType
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Final
 
 from scheduler.critical import Interruptible as Run
@@ -35,7 +35,6 @@ _LOCKING: Final = frozenset(
 _LOGGING: Final = logging.Handler.handle.__code__.co_filename
 # Of logging's functions these take a lock before they enter the block that gives it back, up to Python 3.12.
 _LOGGING_LOCKS: Final = frozenset({"acquire", "release", "handle", "_acquireLock", "_releaseLock"})
-_MARK: Final = "__scheduler_interrupts__"
 _FINALIZE: Final = weakref.finalize.__call__.__code__  # called as a weak reference's callback
 _ENTERING: Final = frozenset({"__enter__", "__exit__"})
 
@@ -53,11 +52,13 @@ class _Stopper(BaseException):
 
 class Interruptible(Run):
     """
-    Runs one function, inside which `interrupt()` of another thread raises `JobInterrupted`, at most once.
+    Runs one function, inside which `interrupt()` of another thread raises `JobInterrupted`.
+
+    The function receives it at most once. What Python drops, since it landed in a callback, is raised again.
 
     The exception comes at the next Python instruction, so it waits for a call into C to return. It also waits for the
-    end of the library's critical sections, and for a moment at which the thread neither takes nor gives back a lock of
-    `threading`, `logging` or the like. None escapes from `run`.
+    end of the library's critical sections, of runs inside this one, and for a moment at which the thread neither takes
+    nor gives back a lock of `threading`, `logging` or the like. None escapes from `run`.
     """
 
     def __init__(self) -> None:
@@ -79,7 +80,9 @@ class Interruptible(Run):
             self.left()
         elif not self._raised:
             with collector_paused():
-                self._raise_there()
+                frames = frames_of(self._thread)
+                self._raise_in(frames)
+            del frames  # not while paused: what only these frames held is finalised here
         return self._over
 
     def left(self) -> None:
@@ -89,14 +92,12 @@ class Interruptible(Run):
             raise _Raised
 
     def dropped(self) -> None:
-        """The interpreter has dropped what was raised, so it may be raised again. In this object's thread."""
+        """Python has dropped what was raised, so it may be raised again. In this object's thread."""
         self._raised = False
 
-    def _raise_there(self) -> None:
-        frames = frames_of(self._thread)
+    def _raise_in(self, frames: Sequence[FrameType]) -> None:
         if not frames or not _may_land(frames):
             return
-        _report_what_is_dropped()
         # In one go, see above: a `for` over the callable calls it without a chance for other threads. So the thread is
         # still where it was looked at, has entered no critical section, and the exception lands there.
         for innermost in iter(sys._current_frames, None):  # noqa: SLF001 - documented
@@ -110,7 +111,10 @@ class Interruptible(Run):
         result: object = None
         raised: BaseException | None = None
         returned = False
+        _learn_of_what_is_dropped()
         outer, here.run = here.run, self
+        if outer is not None:
+            outer.depth += 1
         try:
             self.depth = 0
             if self._asked and not self._raised:
@@ -131,6 +135,8 @@ class Interruptible(Run):
                     if not returned and raised is None:  # a function that returned in time has succeeded
                         raised = error
         here.run = outer
+        if outer is not None:
+            outer.depth -= 1  # an interrupt that waited is raised again later: this is no place for it
         self._over = True
         try:
             return result, raised
@@ -145,9 +151,10 @@ class Interruptible(Run):
         look for it at every turn, for good, and Python 3.11 hangs where a debugger or a coverage tool traces it.
         """
         try:
-            _set_exception(self._thread, _Stopper)
-            while True:  # until it is delivered, which takes a turn
-                pass
+            while True:  # until it is delivered, which takes a turn; again, since a callback may have received it
+                _set_exception(self._thread, _Stopper)
+                for _ in range(100):
+                    pass
         except _Stopper:
             return
 
@@ -160,7 +167,7 @@ def _may_land(frames: Iterable[FrameType]) -> bool:
     Only the innermost frame counts for that: further out, these blocks are entered. Inside a finaliser or a callback of
     the garbage collector, however deep, the interpreter would print it and go on.
     """
-    dropping = {_FINALIZE, *map(_code_of, gc.callbacks)}
+    dropping = {_FINALIZE, _Hook.__call__.__code__, *map(_code_of, gc.callbacks)}
     for place, frame in enumerate(frames):
         code = frame.f_code
         if code.co_name == "__del__" or code in dropping:
@@ -182,27 +189,38 @@ def _walk(frame: FrameType | None) -> Iterator[FrameType]:
 def _code_of(callback: object) -> CodeType | None:
     """The code that runs first when *callback* is called, None if that is not written in Python."""
     call = getattr(type(callback), "__call__", None)  # noqa: B004 - the function is asked for, not whether there is one
-    candidates = (callback, getattr(callback, "__func__", None), call)
+    candidates = (callback, callback.__func__ if type(callback) is MethodType else None, call)
     return next((function.__code__ for function in candidates if isinstance(function, FunctionType)), None)
 
 
-def _report_what_is_dropped() -> None:
+class _Hook:
     """
-    Learn of interrupts that land where the interpreter drops what is raised. Call in `collector_paused`: one at a time.
+    In place of `sys.unraisablehook`: learns of interrupts that Python drops, and passes everything else on.
 
-    A thread may go from where it was looked at into such a place without running a Python instruction: a call into C
-    returns and frees an object with a finaliser. Python passes whatever it drops to this hook, in the same thread.
+    A thread may go from where it was looked at into a place where exceptions are dropped without running a Python
+    instruction: a call into C returns, and frees an object with a finaliser. Python calls this in the same thread.
     """
-    before = sys.unraisablehook
-    if getattr(before, _MARK, False):
-        return
 
-    def hook(unraisable: sys.UnraisableHookArgs) -> None:
-        run = here.run
-        if unraisable.exc_type is _Raised and isinstance(run, Interruptible):
-            run.dropped()
-        else:
-            before(unraisable)
+    def __init__(self, before: Callable[[sys.UnraisableHookArgs], object]) -> None:
+        self._before = before
+        self._here, self._raised, self._stopper = here, _Raised, _Stopper  # a module is emptied as the interpreter ends
 
-    setattr(hook, _MARK, True)
-    sys.unraisablehook = hook
+    def __call__(self, unraisable: sys.UnraisableHookArgs) -> None:
+        run = self._here.run
+        try:
+            if unraisable.exc_type is self._stopper:
+                return  # raised again by whoever waits for it
+            if unraisable.exc_type is self._raised and run is not None:
+                run.dropped()
+            else:
+                self._before(unraisable)
+        except self._raised:
+            if run is not None:
+                run.dropped()
+
+
+def _learn_of_what_is_dropped() -> None:
+    """Set the hook, also again after somebody else has set theirs. Two threads at once may set two: no harm."""
+    before = getattr(sys, "unraisablehook", sys.__unraisablehook__)
+    if type(before) is not _Hook:
+        sys.unraisablehook = _Hook(before)

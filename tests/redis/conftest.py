@@ -10,7 +10,13 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from scheduler_backends.redis import RedisBackend, RedisConfig
+from scheduler_backends.redis import RedisBackend, RedisConfig, errors
+
+
+@pytest.fixture(autouse=True)
+def _warns_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an earlier test of this process has caused is not yet known, so it is logged."""
+    monkeypatch.setattr(errors, "_told", {})
 
 
 @pytest.fixture

@@ -23,7 +23,12 @@ from scheduler.critical import critical
 from scheduler.errors import JobInterrupted
 from scheduler.logs import GuardedLogger
 from scheduler.metrics import Metrics, guarded
+from scheduler.producer import Producer
+from scheduler.queues import Retention
+from scheduler.states import JobState
+from scheduler.testing import drain
 from scheduler.worker.interrupt import Interruptible
+from scheduler_backends.memory import MemoryBackend
 from worker.stand import SOON, Stand
 
 
@@ -341,6 +346,77 @@ def test_an_interrupt_that_python_dropped_is_raised_again(enter: Callable[[Place
     assert left == [False]  # by the interrupt that was dropped
 
 
+@pytest.mark.usefixtures("_switching_often")
+def test_no_interrupt_is_lost_while_others_drop_exceptions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hook that learns of dropped interrupts is Python in the handler's thread itself."""
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: sum(range(20)))
+
+    class Failing:
+        def __del__(self) -> None:
+            raise ValueError
+
+    def handler() -> None:
+        while True:
+            failing = Failing()
+            del failing
+            for _ in range(100):
+                pass
+
+    for _ in range(20):
+        assert isinstance(Target(handler).outcome()[1], JobInterrupted)
+
+
+def test_a_run_ends_although_a_callback_receives_what_ends_its_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Since Python 3.12 a collection may start, and call back, just before an exception is delivered."""
+    dropped: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: dropped.append(unraisable.exc_type))
+    threshold = gc.get_threshold()
+    gc.callbacks.append(called := lambda phase, info: [phase for _ in range(3)])
+    gc.set_threshold(1, 1, 1)
+    try:
+        for _ in range(100):
+            Target(lambda: [None for _ in iter(list, None)]).outcome()
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(called)
+    assert not dropped
+
+
+def test_a_handler_is_not_interrupted_inside_the_run_of_another() -> None:
+    """Neither it nor the other, which would fail for it."""
+    place = Place()
+    inside: list[object] = []
+
+    def handler() -> None:
+        inside.append(Interruptible().run(place.stay))
+        while True:
+            pass
+
+    target = Target(handler)
+    assert place.reached.wait(SOON)
+    assert not target.interrupt()
+    place.over = True
+    assert isinstance(target.outcome()[1], JobInterrupted)
+    assert inside == [(None, None)]
+
+
+def test_a_handler_that_drains_a_queue_is_interrupted_after_that() -> None:
+    place, backend = Place(), MemoryBackend(retention=Retention(succeeded=60.0))
+
+    def handler() -> None:
+        drain(backend, {"t": lambda job, ctx: place.stay()})
+        while True:
+            pass
+
+    enqueued = Producer(backend).enqueue("t")
+    target = Target(handler)
+    assert place.reached.wait(SOON)
+    assert not target.interrupt()
+    place.over = True
+    assert isinstance(target.outcome()[1], JobInterrupted)
+    assert backend.get("default", [enqueued.job.id])[enqueued.job.id].state is JobState.SUCCEEDED
+
+
 def test_what_others_drop_is_reported_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     dropped: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: dropped.append(unraisable.exc_type))
@@ -392,16 +468,10 @@ def test_a_failed_handler_is_not_kept_alive_by_its_traceback() -> None:
 
 @pytest.fixture
 def _switching_often() -> Iterator[None]:
-    """
-    Threads take turns every few microseconds, so that interrupts land anywhere.
-
-    But for the collector: what is raised inside a weak reference's callback is printed and lost, by Python's rules.
-    """
+    """Threads take turns every few microseconds, so that interrupts land anywhere."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(5e-6)
-    gc.disable()
     yield
-    gc.enable()
     sys.setswitchinterval(before)
 
 
