@@ -103,7 +103,7 @@ class LeaseCall:
         if len(groups) == len(groups[0]) == 1:  # as in an idle worker that was woken
             shares = dict.fromkeys(groups[0], min(self._limit, SHARE))
         else:
-            shares = self._shares(groups, WORTH_A_SCRIPT)
+            shares = self._shares(roster, groups, WORTH_A_SCRIPT)
         seen: list[Partition] = []
         turn, rest = divmod(self._turn, EVERY)
         if relies:
@@ -131,7 +131,7 @@ class LeaseCall:
             for group in self._hinted(self._roster) or _by_queue(self._more.values())
             if (some := [one for one in group if self._given.get(one.tag, 0) < SHARE])
         ]
-        shares = self._shares(groups, WORTH_A_QUEUE if self._in_turns else 1)
+        shares = self._shares(self._roster, groups, WORTH_A_QUEUE if self._in_turns else 1)
         if self._held or self._new:
             return self._calls_for({one: share for one, share in shares.items() if share})  # a short answer will do
         # Also those that get no share: what they answer is exact, and 0 where they are paused.
@@ -141,6 +141,8 @@ class LeaseCall:
     def _hinted(self, roster: Roster) -> list[list[Partition]]:
         room = self._room(self._held, self._new)
         most, few = max(QUEUES, room // WORTH_A_QUEUE), max(1, int(room / self._watch.worth))
+        if self._given and not (self._held or self._new):  # nothing was where it was hinted: look further at once
+            few = max(few, QUEUES)
         groups, self._in_turns = self._watch.hinted(roster, most, few)
         return groups
 
@@ -224,8 +226,9 @@ class LeaseCall:
     def _room(self, *taken: Sequence[Lease]) -> int:
         return max(self._limit - sum(map(len, taken)), 0)
 
-    def _shares(self, groups: Sequence[Sequence[Partition]], worth: int) -> dict[Partition, int]:
-        shares = shares_of(self._room(self._held, self._new), groups, worth=worth, turn=self._turn)
+    def _shares(self, roster: Roster, groups: Sequence[Sequence[Partition]], worth: int) -> dict[Partition, int]:
+        room = self._room(self._held, self._new)
+        shares = shares_of(room, groups, roster, worth=worth, turn=self._turn)
         return {one: min(share, SHARE - self._given.get(one.tag, 0)) for one, share in shares.items()}
 
     def _call(self, partition: Partition, share: int) -> Call:

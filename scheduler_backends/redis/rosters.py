@@ -20,7 +20,7 @@ class Roster:
 
     __slots__ = (
         *("_asked", "by_queue", "names", "partitions", "place", "reading"),
-        *("_places", "since", "unglanced", "unlooked"),
+        *("_places", "_turns", "since", "unglanced", "unlooked"),
     )
 
     def __init__(self, asked: Sequence[str], by_queue: Mapping[str, Sequence[Partition]], reading: int) -> None:
@@ -34,12 +34,13 @@ class Roster:
         self.unglanced: set[bytes] = set(self.place)
         self.unlooked: set[bytes] = set(self.place)
         self._places: dict[str, int] = {}
+        self._turns: dict[str, int] = {}  # by queue: the place of the partition that had its turn last
 
     def take_over(self, older: Roster) -> None:
         """Take over what is known of the partitions that *older* has as well."""
         self.since = older.since
         if older.place.keys() == self.place.keys():  # the same sets: a look at all of them may be under way
-            self.unglanced, self.unlooked = older.unglanced, older.unlooked
+            self.unglanced, self.unlooked, self._turns = older.unglanced, older.unlooked, older._turns
             return
         self.unglanced = {tag for tag in self.place if tag not in older.place or tag in older.unglanced}
         self.unlooked = {tag for tag in self.place if tag not in older.place or tag in older.unlooked}
@@ -49,6 +50,16 @@ class Roster:
         self.since = since
         self.unglanced = set(self.place)
         self.unlooked = set(self.place)
+
+    def next_of(self, some: Sequence[Partition], count: int) -> list[Partition]:
+        """So many of *some*, which are of one queue, after the one that had its turn last."""
+        last = self._turns.get(some[0].queue, -1)
+        first = next((k for k, one in enumerate(some) if self.place.get(one.tag, 0) > last), 0)
+        return [some[(first + k) % len(some)] for k in range(count)]
+
+    def had_turn(self, partition: Partition) -> None:
+        """The turn in its queue goes on to those after it."""
+        self._turns[partition.queue] = self.place.get(partition.tag, 0)
 
     def next_name(self) -> str:
         """One queue after the other."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -95,9 +96,9 @@ class Watch:
 
     def hinted(self, roster: Roster, most: int, few: int) -> tuple[list[list[Partition]], bool]:
         """
-        By queue, the partitions that have ready jobs: of all queues, or of *few* in turn if more than *most* have.
+        By queue, the partitions that have ready jobs, and whether further queues have some.
 
-        And whether further queues have some.
+        Of all queues, or of *few* in turn where more than *most* have some, or very many partitions.
         """
         if not self._ready:
             return [], False
@@ -111,13 +112,9 @@ class Watch:
         return self._scanned(roster, few)
 
     def next_in_turn(self, roster: Roster, most: int) -> list[Partition]:
-        """At most so many partitions that have ready jobs, of the queues whose turn comes next."""
-        found: list[Partition] = []
-        for some, _ in self._from_turn(roster):
-            found += some
-            if len(found) >= most:
-                break
-        return found[:most]
+        """Of the queues whose turn comes next, at most so many, the partition with ready jobs that is asked first."""
+        turns = itertools.islice(self._from_turn(roster), most)
+        return [one for some, _ in turns for one in roster.next_of(some, 1)]
 
     def _scanned(self, roster: Roster, most: int) -> tuple[list[list[Partition]], bool]:
         found: list[list[Partition]] = []
@@ -131,8 +128,9 @@ class Watch:
     def _from_turn(self, roster: Roster) -> Iterator[tuple[list[Partition], int]]:
         """Of each queue that has some, the partitions with ready jobs, and its place, from the one whose turn it is."""
         names = tuple(roster.by_queue)
+        first = self._queues_served  # another call may move it meanwhile
         for step in range(len(names)):
-            place = (self._queues_served + step) % len(names)
+            place = (first + step) % len(names)
             if some := [one for one in roster.by_queue[names[place]] if one.tag in self._ready]:
                 yield some, place
 

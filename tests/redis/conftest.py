@@ -11,6 +11,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from scheduler_backends.redis import RedisBackend, RedisConfig, errors
+from scheduler_backends.redis.nodes import Node
 
 
 @pytest.fixture(autouse=True)
@@ -49,3 +50,17 @@ def raw(redis_url) -> Iterator[redis.Redis]:
 def client_of(url: str) -> redis.Redis:
     """A client that sends nothing twice."""
     return redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0))
+
+
+@pytest.fixture
+def trips(monkeypatch) -> list[int]:
+    """One entry for each round trip from now on: how many commands it carried."""
+    made: list[int] = []
+    run = Node.run
+
+    def counted(self, commands):
+        made.append(len(commands))
+        return run(self, commands)
+
+    monkeypatch.setattr(Node, "run", counted)
+    return made

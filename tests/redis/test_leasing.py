@@ -11,7 +11,6 @@ from scheduler.jobs import NewJob
 from scheduler.leases import Completion, Lease
 from scheduler.topology import partition_of
 from scheduler_backends.redis import RedisBackend
-from scheduler_backends.redis.nodes import Node
 
 
 def lease(
@@ -28,20 +27,6 @@ def add_to(backend: RedisBackend, partition: int, of: int, count: int) -> None:
     ids = (f"job {number}" for number in range(100_000))
     chosen = [one for one in ids if partition_of(one, of) == partition][:count]
     backend.enqueue([NewJob(type="t", id=one) for one in chosen])
-
-
-@pytest.fixture
-def trips(monkeypatch) -> list[int]:
-    """One entry for each round trip from now on: how many commands it carried."""
-    made: list[int] = []
-    run = Node.run
-
-    def counted(self, commands):
-        made.append(len(commands))
-        return run(self, commands)
-
-    monkeypatch.setattr(Node, "run", counted)
-    return made
 
 
 @pytest.mark.parametrize("partitions", [8, 16, 64])

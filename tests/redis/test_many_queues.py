@@ -356,3 +356,35 @@ def test_a_store_that_has_lost_its_changes_is_read_again(worker, new_backend, re
     other.promote_queue_version(QUEUES[9], 2, 3)
     other.enqueue([NewJob(type="t", queue=QUEUES[9], id="j")])
     assert [one.job.queue_version for one in lease(worker)] == [2]
+
+
+@pytest.mark.parametrize("limit", [1, 10, 64])
+@pytest.mark.parametrize(("queues", "partitions"), [(16, 16), (12, 8), (40, 8), (3, 128)])
+def test_each_partition_gets_its_turn_while_all_have_jobs(new_backend, redis_url, queues, partitions, limit) -> None:
+    names = QUEUES[:queues]
+    new_backend(redis_url, partitions=partitions).enqueue(
+        [NewJob(type="t", queue=name) for name in names for _ in range(24 * partitions)]
+    )
+    backend = new_backend(redis_url, partitions=partitions)
+    with listening(backend, names):
+        until(lambda: lease(backend, limit, queues=names))
+        backend.promote_due(names, 1)
+        left = {(name, number) for name in names for number in range(partitions)}
+        visits = 2 * len(left)
+        while left and visits > 0:
+            given = {(one.job.queue, one.job.partition) for one in lease(backend, limit, queues=names)}
+            visits -= len(given)
+            left -= given
+    assert not left
+
+
+def test_hints_that_others_have_settled_cost_few_round_trips(new_backend, redis_url, trips) -> None:
+    new_backend(redis_url).enqueue([NewJob(type="t", queue=queue) for queue in QUEUES for _ in range(32)])
+    backend, other = new_backend(redis_url), new_backend(redis_url)
+    with listening(backend):
+        assert len(lease(backend, 1)) == 1  # it has looked at all by now
+        while lease(other):
+            pass
+        trips.clear()
+        assert lease(backend, 1) == []
+    assert len(trips) <= len(QUEUES) + 10, "eight queues at once, a partition of each"
