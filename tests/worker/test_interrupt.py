@@ -315,35 +315,41 @@ def test_no_interrupt_lands_where_python_would_drop_it(enter: Callable[[Place], 
     assert isinstance(target.outcome()[1], JobInterrupted)
 
 
-def call_back(place: Place) -> None:
+def call_back(function: Callable[[], None]) -> None:
     """Python drops what a function raises that C has called back."""
-    compare = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(lambda a, b: place.stay() or 0)
+    compare = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(lambda a, b: function() or 0)
     ctypes.CDLL(None).qsort((ctypes.c_int * 2)(1, 2), 2, ctypes.sizeof(ctypes.c_int), compare)
 
 
-def forget(place: Place) -> None:
+def forget(function: Callable[[], None]) -> None:
     """Python drops what the callback of a weak reference raises."""
     held = threading.Lock()
-    watched = weakref.ref(held, lambda _: place.stay())
+    watched = weakref.ref(held, lambda _: function())
     del held
     assert watched() is None
 
 
 @pytest.mark.parametrize("enter", [call_back, forget])
-def test_an_interrupt_that_python_dropped_is_raised_again(enter: Callable[[Place], None]) -> None:
+def test_an_interrupt_that_python_dropped_is_raised_again(enter: Callable[[Callable[[], None]], None]) -> None:
     place = Place()
-    left = []
+    dropped: list[bool] = []
+
+    def stay() -> None:
+        try:
+            place.stay()
+        except JobInterrupted:
+            dropped.append(not place.over)
+            raise
 
     def handler() -> None:
-        enter(place)
-        left.append(place.over)
+        enter(stay)
         while True:
             pass
 
     target = Target(handler)
     assert place.reached.wait(SOON)
     assert isinstance(target.outcome()[1], JobInterrupted)
-    assert left == [False]  # by the interrupt that was dropped
+    assert dropped == [True]
 
 
 @pytest.mark.usefixtures("_switching_often")
