@@ -143,6 +143,15 @@ class Place:
             pass
 
 
+def assert_interrupted_after(place: Place, handler: Callable[[], object]) -> None:
+    """*handler* is interrupted once it has left the place, and not there."""
+    target = Target(handler)
+    assert place.reached.wait(SOON)
+    assert not target.interrupt()
+    place.over = True
+    assert isinstance(target.outcome()[1], JobInterrupted)
+
+
 def test_an_interrupt_waits_for_the_end_of_the_outermost_critical_section() -> None:
     place, ends = Place(), []
 
@@ -217,11 +226,7 @@ def test_a_guard_swallows_no_interrupt(guard: str) -> None:
         while True:
             act()
 
-    target = Target(handler)
-    assert place.reached.wait(SOON)
-    assert not target.interrupt()
-    place.over = True
-    assert isinstance(target.outcome()[1], JobInterrupted)
+    assert_interrupted_after(place, handler)
 
 
 def test_no_interrupt_lands_where_a_log_handlers_lock_is_taken() -> None:
@@ -308,11 +313,7 @@ def test_no_interrupt_lands_where_python_would_drop_it(enter: Callable[[Place], 
         while True:
             pass
 
-    target = Target(handler)
-    assert place.reached.wait(SOON)
-    assert not target.interrupt()
-    place.over = True
-    assert isinstance(target.outcome()[1], JobInterrupted)
+    assert_interrupted_after(place, handler)
 
 
 def call_back(function: Callable[[], None]) -> None:
@@ -398,11 +399,7 @@ def test_a_handler_is_not_interrupted_inside_the_run_of_another() -> None:
         while True:
             pass
 
-    target = Target(handler)
-    assert place.reached.wait(SOON)
-    assert not target.interrupt()
-    place.over = True
-    assert isinstance(target.outcome()[1], JobInterrupted)
+    assert_interrupted_after(place, handler)
     assert inside == [(None, None)]
 
 
@@ -415,11 +412,7 @@ def test_a_handler_that_drains_a_queue_is_interrupted_after_that() -> None:
             pass
 
     enqueued = Producer(backend).enqueue("t")
-    target = Target(handler)
-    assert place.reached.wait(SOON)
-    assert not target.interrupt()
-    place.over = True
-    assert isinstance(target.outcome()[1], JobInterrupted)
+    assert_interrupted_after(place, handler)
     assert backend.get("default", [enqueued.job.id])[enqueued.job.id].state is JobState.SUCCEEDED
 
 
