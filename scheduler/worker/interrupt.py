@@ -209,7 +209,7 @@ class _Hook:
         run = self._here.run
         try:
             if unraisable.exc_type is self._stopper:
-                return  # raised again by whoever waits for it
+                return  # raised again by the run that waits for it
             if unraisable.exc_type is self._raised and run is not None:
                 run.dropped()
             else:
