@@ -27,6 +27,11 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 THREADS_END_WITHIN = 10.0  # seconds: a generous bound for a loaded machine, reached only by a failure
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than cores: each waits for servers, disks and timers for a third of its time."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give random sequences of moves the time that they take on a loaded machine: each is some thousand calls."""
     for item in items:

@@ -52,10 +52,6 @@ class Reading:
         rows = self.backend.stats([queue or self.queue])
         return {state: sum(row.counts[state] for row in rows) for state in JobState}
 
-    def capped(self, queue: str = "") -> frozenset[JobState]:
-        """The states whose count may be more than is told."""
-        return frozenset().union(*(row.capped for row in self.backend.stats([queue or self.queue])))
-
     def numbers(self, queue: str = "") -> QueueStats:
         """The statistics of a queue of one version."""
         (row,) = self.backend.stats([queue or self.queue])
