@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator
 from functools import partial
 
-from benchmarks import stage as stages
+from benchmarks import benchmark_store
+from benchmarks.benchmark_store import PAYLOAD, SLICE, TYPE, BenchmarkStore
 from benchmarks.command import main
-from benchmarks.measure import JOBS_PER_SECOND, MILLISECONDS, Floor, Measure
-from benchmarks.stage import PAYLOAD, SLICE, TYPE, Stage
+from benchmarks.measure import JOBS_PER_SECOND, MILLISECONDS, Baseline, Measure
 from scheduler.backend import Backend
 from scheduler.jobs import NewJob, Priority
 
@@ -19,22 +19,22 @@ NOT_DUE = 200  # for each that is due
 BATCH = 64
 
 
-def measures(stage: Stage) -> Iterator[Measure]:
-    """Promoting, leasing and completing all that is due, and a lease call alone; the floor has no backlog."""
-    apart = {} if stage.store == "memory" else {"prefix": "bench_backlog_"}
-    full = stage.open(**apart)
-    queue = stage.new_queue()
+def measures(bench: BenchmarkStore) -> Iterator[Measure]:
+    """Promoting, leasing and completing all that is due, and a lease call alone; the baseline has no backlog."""
+    apart = {} if bench.store == "memory" else {"prefix": "bench_backlog_"}
+    full = bench.open(**apart)
+    queue = bench.new_queue()
     try:
-        _fill(full, queue, stage.size * NOT_DUE)
-        empty_store = partial(drain, stage, stage.backend, stage.new_queue())
+        _fill(full, queue, bench.size * NOT_DUE)
+        empty_store = partial(drain, bench, bench.backend, bench.new_queue())
         yield Measure(
             name="backlog",
             unit={"drain": JOBS_PER_SECOND, "lease": MILLISECONDS},
-            run=partial(drain, stage, full, queue),
-            floor=Floor(name="empty_store", run=empty_store),
+            run=partial(drain, bench, full, queue),
+            baseline=Baseline(name="empty_store", run=empty_store),
         )
     finally:
-        stages.empty(full, queue)
+        benchmark_store.empty(full, queue)
         full.close()
 
 
@@ -55,20 +55,20 @@ def _fill(backend: Backend, queue: str, count: int) -> None:
         )
 
 
-def drain(stage: Stage, backend: Backend, queue: str) -> dict[str, float]:
+def drain(bench: BenchmarkStore, backend: Backend, queue: str) -> dict[str, float]:
     """Seconds a job for all that is due, and seconds of a lease call."""
-    stage.fill(backend, queue, stage.size)
+    bench.fill(backend, queue, bench.size)
     start = time.perf_counter()
     leasing, calls, done = 0.0, 0, 0
-    while done < stage.size:
+    while done < bench.size:
         backend.promote_due([queue], BATCH)
         before = time.perf_counter()
-        leases = stages.lease(backend, queue, BATCH)
+        leases = benchmark_store.lease(backend, queue, BATCH)
         leasing += time.perf_counter() - before
         calls += 1
-        stages.complete(backend, leases)
+        benchmark_store.complete(backend, leases)
         done += len(leases)
-    return {"drain": (time.perf_counter() - start) / stage.size, "lease": leasing / calls}
+    return {"drain": (time.perf_counter() - start) / bench.size, "lease": leasing / calls}
 
 
 if __name__ == "__main__":

@@ -6,12 +6,12 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
+from benchmarks.benchmark_store import BenchmarkStore
 from benchmarks.measure import Measure, measured
 from benchmarks.report import FORMATS
-from benchmarks.stage import Stage
 from scheduler.errors import SchedulerError
 
-Plan = Callable[[Stage], Iterable[Measure]]
+Plan = Callable[[BenchmarkStore], Iterable[Measure]]
 
 
 def main(description: str | None, plan: Plan, *, size: int, arguments: Sequence[str] | None = None) -> int:
@@ -28,8 +28,8 @@ def main(description: str | None, plan: Plan, *, size: int, arguments: Sequence[
     parser.add_argument("--json", action="store_true", help="one object a line")
     chosen = parser.parse_args(arguments)
     try:
-        with Stage(chosen.backend, size=chosen.size, batch=chosen.batch) as stage:
-            for result in measured(plan(stage), chosen.repeat):
+        with BenchmarkStore(chosen.backend, size=chosen.size, batch=chosen.batch) as bench:
+            for result in measured(plan(bench), chosen.repeat):
                 print(FORMATS[chosen.json](result), flush=True)
     except SchedulerError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)

@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from benchmarks.floors import KINDS
-from benchmarks.floors_redis import client
-from benchmarks.floors_sql import postgres
+from benchmarks.baselines import KINDS
+from benchmarks.baselines_redis import client
+from benchmarks.baselines_sql import postgres
 
 
 @contextmanager

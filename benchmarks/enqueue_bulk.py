@@ -7,51 +7,51 @@ import time
 from collections.abc import Iterator
 from functools import partial
 
+from benchmarks.benchmark_store import BenchmarkStore, empty
 from benchmarks.command import main
 from benchmarks.measure import JOBS_PER_SECOND, MICROSECONDS, Measure
-from benchmarks.stage import Stage, empty
 from scheduler import Producer
 
 BATCH = 64
 
 
-def measures(stage: Stage) -> Iterator[Measure]:
+def measures(bench: BenchmarkStore) -> Iterator[Measure]:
     """A small batch, dear by its round trip, and one that is all the store's."""
     yield Measure(
         name=f"enqueue_{BATCH}",
         unit=MICROSECONDS,
-        run=partial(in_batches, stage),
-        floor=stage.floor(redis="lpush", sqlite="insert_commit", postgres="insert_commit"),
+        run=partial(in_batches, bench),
+        baseline=bench.baseline(redis="lpush", sqlite="insert_commit", postgres="insert_commit"),
     )
     yield Measure(
-        name=f"enqueue_many_{stage.size}",
+        name=f"enqueue_many_{bench.size}",
         unit=JOBS_PER_SECOND,
-        run=partial(at_once, stage),
-        floor=stage.floor(redis="lpush", sqlite="insert_commit", postgres="copy"),
+        run=partial(at_once, bench),
+        baseline=bench.baseline(redis="lpush", sqlite="insert_commit", postgres="copy"),
     )
 
 
-def in_batches(stage: Stage) -> float:
+def in_batches(bench: BenchmarkStore) -> float:
     """Seconds a job that was built before."""
-    queue = stage.new_queue()
-    jobs = stage.new_jobs(queue, stage.size)
+    queue = bench.new_queue()
+    jobs = bench.new_jobs(queue, bench.size)
     start = time.perf_counter()
     for first in range(0, len(jobs), BATCH):
-        stage.backend.enqueue(jobs[first : first + BATCH])
+        bench.backend.enqueue(jobs[first : first + BATCH])
     seconds = time.perf_counter() - start
-    empty(stage.backend, queue)
+    empty(bench.backend, queue)
     return seconds / len(jobs)
 
 
-def at_once(stage: Stage) -> float:
+def at_once(bench: BenchmarkStore) -> float:
     """Seconds a job that was built before."""
-    queue = stage.new_queue()
-    jobs = stage.new_jobs(queue, stage.size)
-    producer = Producer(stage.backend)
+    queue = bench.new_queue()
+    jobs = bench.new_jobs(queue, bench.size)
+    producer = Producer(bench.backend)
     start = time.perf_counter()
     producer.enqueue_many(jobs)
     seconds = time.perf_counter() - start
-    empty(stage.backend, queue)
+    empty(bench.backend, queue)
     return seconds / len(jobs)
 
 

@@ -7,42 +7,42 @@ import time
 from collections.abc import Iterator
 from functools import partial
 
+from benchmarks.benchmark_store import TYPE, BenchmarkStore, empty
 from benchmarks.command import main
 from benchmarks.measure import MICROSECONDS, Measure
-from benchmarks.stage import TYPE, Stage, empty
 from scheduler import Producer
 
 
-def measures(stage: Stage) -> Iterator[Measure]:
+def measures(bench: BenchmarkStore) -> Iterator[Measure]:
     """The store alone, and all that a caller pays."""
-    floor = stage.floor(redis="ping", postgres="insert_commit", sqlite="insert_commit")
-    yield Measure(name="enqueue_single", unit=MICROSECONDS, run=partial(bare, stage), floor=floor)
-    yield Measure(name="producer_enqueue", unit=MICROSECONDS, run=partial(by_producer, stage), floor=floor)
+    baseline = bench.baseline(redis="ping", postgres="insert_commit", sqlite="insert_commit")
+    yield Measure(name="enqueue_single", unit=MICROSECONDS, run=partial(bare, bench), baseline=baseline)
+    yield Measure(name="producer_enqueue", unit=MICROSECONDS, run=partial(by_producer, bench), baseline=baseline)
 
 
-def bare(stage: Stage) -> float:
+def bare(bench: BenchmarkStore) -> float:
     """Seconds a job."""
-    queue = stage.new_queue()
-    jobs = stage.new_jobs(queue, stage.size)
+    queue = bench.new_queue()
+    jobs = bench.new_jobs(queue, bench.size)
     start = time.perf_counter()
     for job in jobs:
-        stage.backend.enqueue([job])
+        bench.backend.enqueue([job])
     seconds = time.perf_counter() - start
-    empty(stage.backend, queue)
+    empty(bench.backend, queue)
     return seconds / len(jobs)
 
 
-def by_producer(stage: Stage) -> float:
+def by_producer(bench: BenchmarkStore) -> float:
     """Seconds a job."""
-    queue = stage.new_queue()
-    producer = Producer(stage.backend)
+    queue = bench.new_queue()
+    producer = Producer(bench.backend)
     payload = {"to": "someone@example.org", "subject": "a letter for you"}
     start = time.perf_counter()
-    for _ in range(stage.size):
+    for _ in range(bench.size):
         producer.enqueue(TYPE, payload, queue=queue)
     seconds = time.perf_counter() - start
-    empty(stage.backend, queue)
-    return seconds / stage.size
+    empty(bench.backend, queue)
+    return seconds / bench.size
 
 
 if __name__ == "__main__":

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from functools import partial, wraps
 from typing import ParamSpec, TypeVar
 
+from benchmarks.benchmark_store import TYPE, BenchmarkStore
 from benchmarks.command import main
 from benchmarks.counters import requests
 from benchmarks.measure import CALLS_PER_SECOND, PERCENT_OF_A_CORE, SWITCHES_PER_SECOND, Measure
-from benchmarks.stage import TYPE, Stage
 from scheduler import Worker, WorkerConfig
 from scheduler.backend import Backend
 
@@ -28,23 +28,23 @@ UNITS = {
 }
 
 
-def measures(stage: Stage) -> Iterator[Measure]:
+def measures(bench: BenchmarkStore) -> Iterator[Measure]:
     """A worker in its default configuration; --size is the seconds of a repeat."""
-    yield Measure(name="idle", unit=UNITS, run=partial(rest, stage))
+    yield Measure(name="idle", unit=UNITS, run=partial(rest, bench))
 
 
-def rest(stage: Stage) -> dict[str, float]:
+def rest(bench: BenchmarkStore) -> dict[str, float]:
     """Costs a second."""
-    backend = stage.open()
+    backend = bench.open()
     calls = count_calls(backend)
-    worker = Worker(backend, WorkerConfig(queues=(stage.new_queue(),)))
+    worker = Worker(backend, WorkerConfig(queues=(bench.new_queue(),)))
     worker.handle(TYPE, lambda job, ctx: None)  # noqa: ARG005 - the contract's form
     try:
-        with requests(stage.url) as trips, worker:
-            time.sleep(COUNTED_IN.get(stage.store, SETTLED_IN))
+        with requests(bench.url) as trips, worker:
+            time.sleep(COUNTED_IN.get(bench.store, SETTLED_IN))
             before = _now(calls, trips)
             start = time.perf_counter()
-            time.sleep(stage.size)
+            time.sleep(bench.size)
             seconds = time.perf_counter() - start
             after = _now(calls, trips)
     finally:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+from benchmarks.benchmark_store import TYPE, BenchmarkStore
 from benchmarks.command import main
 from benchmarks.measure import MILLISECONDS, Measure, quantiles
-from benchmarks.stage import TYPE, Stage
 from benchmarks.watching import Watcher
 from scheduler.jobs import Job, NewJob
 
@@ -18,19 +18,19 @@ AHEAD = 0.5  # seconds until the first is due
 APART = 0.01  # seconds between two, on average
 
 
-def measures(stage: Stage) -> Iterator[Measure]:
+def measures(bench: BenchmarkStore) -> Iterator[Measure]:
     """Median and 99th percentile."""
-    yield Measure(name="lateness", unit=MILLISECONDS, run=partial(late, stage))
+    yield Measure(name="lateness", unit=MILLISECONDS, run=partial(late, bench))
 
 
-def late(stage: Stage) -> dict[str, float]:
+def late(bench: BenchmarkStore) -> dict[str, float]:
     """Jobs at random moments, enqueued beforehand."""
-    queue = stage.new_queue()
-    with Watcher(stage.backend, queue, _nanoseconds_late) as watcher:
+    queue = bench.new_queue()
+    with Watcher(bench.backend, queue, _nanoseconds_late) as watcher:
         first = datetime.now(UTC) + timedelta(seconds=AHEAD)
-        moments = [first + timedelta(seconds=random.uniform(0, stage.size * APART)) for _ in range(stage.size)]
-        stage.backend.enqueue([NewJob(type=TYPE, queue=queue, run_at=moment) for moment in moments])
-        return quantiles(watcher.seconds(stage.size))
+        moments = [first + timedelta(seconds=random.uniform(0, bench.size * APART)) for _ in range(bench.size)]
+        bench.backend.enqueue([NewJob(type=TYPE, queue=queue, run_at=moment) for moment in moments])
+        return quantiles(watcher.seconds(bench.size))
 
 
 def _nanoseconds_late(job: Job) -> int:

@@ -8,41 +8,41 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from benchmarks import stage as stages
+from benchmarks import benchmark_store
+from benchmarks.benchmark_store import BenchmarkStore
 from benchmarks.command import main
 from benchmarks.measure import JOBS_PER_SECOND, Measure
-from benchmarks.stage import Stage
 from scheduler.backend import Backend
 
 
-def measures(stage: Stage) -> Iterator[Measure]:
+def measures(bench: BenchmarkStore) -> Iterator[Measure]:
     """The batches and threads that the stores' pages speak of."""
     for batch, threads, postgres in ((64, 1, "skip_locked"), (64, 4, "skip_locked"), (256, 2, "insert_commit")):
         yield Measure(
             name=f"lease_complete_{batch}x{threads}",
             unit=JOBS_PER_SECOND,
-            run=partial(drain, stage, batch, threads),
-            floor=stage.floor(redis="F1", postgres=postgres, sqlite="insert_commit"),
+            run=partial(drain, bench, batch, threads),
+            baseline=bench.baseline(redis="F1", postgres=postgres, sqlite="insert_commit"),
         )
 
 
-def drain(stage: Stage, batch: int, threads: int) -> float:
+def drain(bench: BenchmarkStore, batch: int, threads: int) -> float:
     """Seconds a job, the queue being filled before."""
-    queue = stage.new_queue()
-    stage.fill(stage.backend, queue, stage.size)
+    queue = bench.new_queue()
+    bench.fill(bench.backend, queue, bench.size)
     with ThreadPoolExecutor(threads) as pool:
         start = time.perf_counter()
-        done = sum(pool.map(lambda _: _take_all(stage.backend, queue, batch), range(threads)))
+        done = sum(pool.map(lambda _: _take_all(bench.backend, queue, batch), range(threads)))
         seconds = time.perf_counter() - start
-    if done != stage.size:
-        raise RuntimeError(f"{done} of {stage.size} jobs were leased: this was no fair run")
-    return seconds / stage.size
+    if done != bench.size:
+        raise RuntimeError(f"{done} of {bench.size} jobs were leased: this was no fair run")
+    return seconds / bench.size
 
 
 def _take_all(backend: Backend, queue: str, batch: int) -> int:
     done = 0
-    while leases := stages.lease(backend, queue, batch):
-        stages.complete(backend, leases)
+    while leases := benchmark_store.lease(backend, queue, batch):
+        benchmark_store.complete(backend, leases)
         done += len(leases)
     return done
 

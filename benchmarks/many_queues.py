@@ -19,8 +19,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from benchmarks.baselines_redis import client
+from benchmarks.benchmark_store import TYPE, BenchmarkStore
 from benchmarks.command import main
-from benchmarks.floors_redis import client
 from benchmarks.measure import (
     CALLS_PER_SECOND,
     JOBS_PER_SECOND,
@@ -30,7 +31,6 @@ from benchmarks.measure import (
     Unit,
     quantiles,
 )
-from benchmarks.stage import TYPE, Stage
 from benchmarks.worker_throughput import TIMEOUT, Finish, nothing
 from scheduler import Worker, WorkerConfig
 from scheduler.jobs import Job, NewJob
@@ -49,27 +49,27 @@ LEASE = 15.0  # seconds: of the worker that is killed
 RECOVER_INTERVAL = 5.0  # seconds
 
 
-def measures(stage: Stage) -> Iterator[Measure]:
+def measures(bench: BenchmarkStore) -> Iterator[Measure]:
     """In this order; the queues are made once."""
-    queues = tuple(stage.new_queue() for _ in range(stage.size))
+    queues = tuple(bench.new_queue() for _ in range(bench.size))
     for start in range(0, len(queues), 100):
         some = queues[start : start + 100]
-        stage.backend.enqueue([NewJob(type=TYPE, queue=queue) for queue in some for _ in range(24)])
-    drain(stage, queues, 24 * len(queues))
+        bench.backend.enqueue([NewJob(type=TYPE, queue=queue) for queue in some for _ in range(24)])
+    drain(bench, queues, 24 * len(queues))
     units = {"sent": CALLS_PER_SECOND, "with_scripts": CALLS_PER_SECOND, "cpu": PERCENT_OF_A_CORE}
-    yield Measure(name="many_queues_idle", unit=units, run=partial(idle, stage, queues))
-    yield Measure(name="many_queues_lateness", unit=MILLISECONDS, run=partial(late, stage, queues))
-    yield Measure(name="one_queue", unit=JOBS_PER_SECOND, run=partial(throughput, stage, (stage.new_queue(),)))
-    yield Measure(name="many_queues", unit=JOBS_PER_SECOND, run=partial(throughput, stage, queues))
-    yield Measure(name="many_queues_back", unit=SECONDS, run=partial(back, stage, queues))
+    yield Measure(name="many_queues_idle", unit=units, run=partial(idle, bench, queues))
+    yield Measure(name="many_queues_lateness", unit=MILLISECONDS, run=partial(late, bench, queues))
+    yield Measure(name="one_queue", unit=JOBS_PER_SECOND, run=partial(throughput, bench, (bench.new_queue(),)))
+    yield Measure(name="many_queues", unit=JOBS_PER_SECOND, run=partial(throughput, bench, queues))
+    yield Measure(name="many_queues_back", unit=SECONDS, run=partial(back, bench, queues))
 
 
-def idle(stage: Stage, queues: Sequence[str]) -> dict[str, float]:
+def idle(bench: BenchmarkStore, queues: Sequence[str]) -> dict[str, float]:
     """Commands a second, and the share of a core."""
-    backend = stage.open()
+    backend = bench.open()
     worker = Worker(backend, WorkerConfig(queues=queues))
     worker.handle(TYPE, nothing)
-    with client(stage.url) as (connection, _), worker:
+    with client(bench.url) as (connection, _), worker:
         _wait_until_nothing_is_marked(connection)
         sent = inside = 0
         before = _cpu()
@@ -88,7 +88,7 @@ def idle(stage: Stage, queues: Sequence[str]) -> dict[str, float]:
     return {"sent": sent / WATCHED_FOR, "with_scripts": (sent + inside) / WATCHED_FOR, "cpu": cpu / WATCHED_FOR}
 
 
-def late(stage: Stage, queues: Sequence[str]) -> dict[str, float]:
+def late(bench: BenchmarkStore, queues: Sequence[str]) -> dict[str, float]:
     """From a job's due time to its handler."""
     begun = threading.Event()
     at: list[float] = []
@@ -97,7 +97,7 @@ def late(stage: Stage, queues: Sequence[str]) -> dict[str, float]:
         at.append(time.time())
         begun.set()
 
-    backend = stage.open()
+    backend = bench.open()
     worker = Worker(backend, WorkerConfig(queues=queues))
     worker.handle(TYPE, begin)
     lateness = []
@@ -105,7 +105,7 @@ def late(stage: Stage, queues: Sequence[str]) -> dict[str, float]:
         time.sleep(SETTLED_IN)
         for _ in range(DELAYED):
             begun.clear()
-            (answer,) = stage.backend.enqueue([NewJob(type=TYPE, queue=random.choice(queues), delay=DELAY)])
+            (answer,) = bench.backend.enqueue([NewJob(type=TYPE, queue=random.choice(queues), delay=DELAY)])
             if not begun.wait(TIMEOUT):
                 raise RuntimeError("a delayed job was not run")
             lateness.append(at[-1] - answer.job.run_at.timestamp())
@@ -113,19 +113,19 @@ def late(stage: Stage, queues: Sequence[str]) -> dict[str, float]:
     return quantiles(lateness)
 
 
-def throughput(stage: Stage, queues: Sequence[str]) -> float:
+def throughput(bench: BenchmarkStore, queues: Sequence[str]) -> float:
     """Seconds a job, as `worker_throughput` measures them with nothing configured."""
     each = JOBS // len(queues)
     jobs = [NewJob(type=TYPE, queue=queue) for queue in queues for _ in range(each)]
     random.shuffle(jobs)
     for start in range(0, len(jobs), 1_000):
-        stage.backend.enqueue(jobs[start : start + 1_000])
-    return drain(stage, queues, len(jobs)) / len(jobs)
+        bench.backend.enqueue(jobs[start : start + 1_000])
+    return drain(bench, queues, len(jobs)) / len(jobs)
 
 
-def drain(stage: Stage, queues: Sequence[str], count: int) -> float:
+def drain(bench: BenchmarkStore, queues: Sequence[str], count: int) -> float:
     """Seconds until so many jobs are done."""
-    backend = stage.open()
+    backend = bench.open()
     finish = Finish(count)
     worker = Worker(backend, WorkerConfig(queues=queues), metrics=finish)
     worker.handle(TYPE, nothing)
@@ -138,10 +138,10 @@ def drain(stage: Stage, queues: Sequence[str], count: int) -> float:
     return seconds
 
 
-def back(stage: Stage, queues: Sequence[str]) -> float:
+def back(bench: BenchmarkStore, queues: Sequence[str]) -> float:
     """Seconds from when the leases of a killed process ended until all their jobs were ready or done."""
     holder = subprocess.Popen(  # noqa: S603 - our own
-        [sys.executable, "-m", "benchmarks.many_queues_holder", stage.url, str(LEASE)],
+        [sys.executable, "-m", "benchmarks.many_queues_holder", bench.url, str(LEASE)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -150,14 +150,14 @@ def back(stage: Stage, queues: Sequence[str]) -> float:
     assert holder.stdout is not None  # noqa: S101 - for mypy
     jobs = [NewJob(type=TYPE, queue=queue) for queue in queues for _ in range(8)]
     for start in range(0, len(jobs), 1_000):
-        stage.backend.enqueue(jobs[start : start + 1_000])
+        bench.backend.enqueue(jobs[start : start + 1_000])
     holder.stdin.write("\n".join(queues))
     holder.stdin.close()
     held = int(holder.stdout.readline())
     holder.kill()
     killed = time.monotonic()
     holder.wait()
-    backend = stage.open()
+    backend = bench.open()
     finish = Finish(held)
     config = WorkerConfig(queues=queues, recover_interval=RECOVER_INTERVAL)
     worker = Worker(backend, config, metrics=finish)

@@ -1,4 +1,4 @@
-"""What a benchmark measures, and how measure and floor take turns."""
+"""What a benchmark measures, and how measure and baseline take turns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Reading = float | Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Floor:
+class Baseline:
     """The least that any program would pay; `run` answers seconds an item, or several by the measure's suffixes."""
 
     name: str
@@ -38,24 +38,24 @@ class Measure:
     """
     Something to measure. `run` answers one reading, or several by a suffix of the name.
 
-    unit: of all readings, or one for each suffix. floor: measured before each repeat, and shown in the same unit.
+    unit: of all readings, or one for each suffix. baseline: measured before each repeat, and shown in the same unit.
     """
 
     name: str
     unit: Unit | Mapping[str, Unit]
     run: Callable[[], Reading]
-    floor: Floor | None = None
+    baseline: Baseline | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """All readings of one measure, in its unit, and those of its floor."""
+    """All readings of one measure, in its unit, and those of its baseline."""
 
     measure: str
     unit: str
     readings: list[float] = field(default_factory=list)
-    floor: str | None = None
-    floor_readings: list[float] = field(default_factory=list)
+    baseline: str | None = None
+    baseline_readings: list[float] = field(default_factory=list)
 
     @property
     def value(self) -> float:
@@ -63,18 +63,18 @@ class Result:
         return statistics.median(self.readings)
 
     @property
-    def floor_value(self) -> float | None:
-        """The median of the floor's repeats, None where there is no floor."""
-        return statistics.median(self.floor_readings) if self.floor_readings else None
+    def baseline_value(self) -> float | None:
+        """The median of the baseline's repeats, None where there is no baseline."""
+        return statistics.median(self.baseline_readings) if self.baseline_readings else None
 
     @property
     def ratio(self) -> float | None:
-        """Value over floor: at rates more is better, at times less is."""
-        return self.value / self.floor_value if self.floor_value else None
+        """Value over baseline: at rates more is better, at times less is."""
+        return self.value / self.baseline_value if self.baseline_value else None
 
 
 def measured(measures: Iterable[Measure], repeat: int) -> Iterator[Result]:
-    """Measure each *repeat* times, its floor before each time, and answer its results as soon as they are there."""
+    """Measure each *repeat* times, its baseline before each time, and answer its results as soon as they are there."""
     for measure in measures:
         yield from _results(measure, repeat)
 
@@ -82,16 +82,18 @@ def measured(measures: Iterable[Measure], repeat: int) -> Iterator[Result]:
 def _results(measure: Measure, repeat: int) -> Sequence[Result]:
     results: dict[str, Result] = {}
     for _ in range(repeat):
-        floor = None if measure.floor is None else measure.floor.run()
+        baseline = None if measure.baseline is None else measure.baseline.run()
         reading = measure.run()
         for suffix, value in (reading if isinstance(reading, Mapping) else {"": reading}).items():
             unit = measure.unit[suffix] if isinstance(measure.unit, Mapping) else measure.unit
             name = f"{measure.name}_{suffix}" if suffix else measure.name
-            floor_name = None if measure.floor is None else measure.floor.name
-            result = results.setdefault(suffix, Result(measure=name, unit=unit.name, floor=floor_name))
+            baseline_name = None if measure.baseline is None else measure.baseline.name
+            result = results.setdefault(suffix, Result(measure=name, unit=unit.name, baseline=baseline_name))
             result.readings.append(unit.of(value))
-            if floor is not None:
-                result.floor_readings.append(unit.of(floor[suffix] if isinstance(floor, Mapping) else floor))
+            if baseline is not None:
+                result.baseline_readings.append(
+                    unit.of(baseline[suffix] if isinstance(baseline, Mapping) else baseline)
+                )
     return list(results.values())
 
 

@@ -1,4 +1,4 @@
-"""Jobs a second through a worker on 8 partitions; the floor is the same on one."""
+"""Jobs a second through a worker on 8 partitions; the baseline is the same on one."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 
+from benchmarks.benchmark_store import BenchmarkStore
 from benchmarks.command import main
-from benchmarks.measure import JOBS_PER_SECOND, Floor, Measure
-from benchmarks.stage import Stage
+from benchmarks.measure import JOBS_PER_SECOND, Baseline, Measure
 from benchmarks.worker_throughput import drain_on, tuned
 from scheduler.backend import TopologyAdmin
 
 MANY = 8
 
 
-def measures(stage: Stage) -> Iterator[Measure]:
+def measures(bench: BenchmarkStore) -> Iterator[Measure]:
     """Nothing where the store has no partitions."""
-    if not isinstance(stage.backend, TopologyAdmin):
+    if not isinstance(bench.backend, TopologyAdmin):
         return
-    with closing(stage.open(partitions="1")) as one, closing(stage.open(partitions=str(MANY))) as many:
-        config = tuned(stage.batch)
+    with closing(bench.open(partitions="1")) as one, closing(bench.open(partitions=str(MANY))) as many:
+        config = tuned(bench.batch)
         yield Measure(
             name=f"worker_end_to_end_{MANY}_partitions",
             unit=JOBS_PER_SECOND,
-            run=partial(drain_on, many, stage, config),
-            floor=Floor(name="one_partition", run=partial(drain_on, one, stage, config)),
+            run=partial(drain_on, many, bench, config),
+            baseline=Baseline(name="one_partition", run=partial(drain_on, one, bench, config)),
         )
 
 

@@ -8,9 +8,9 @@ import time
 from collections.abc import Iterator
 from functools import partial
 
+from benchmarks.benchmark_store import TYPE, BenchmarkStore
 from benchmarks.command import main
 from benchmarks.measure import MILLISECONDS, Measure, quantiles
-from benchmarks.stage import TYPE, Stage
 from benchmarks.watching import Watcher
 from scheduler.backend import Backend
 from scheduler.jobs import NewJob
@@ -19,32 +19,32 @@ from scheduler.plugins import backend_from_url
 PAUSE = 0.01  # seconds between two jobs: the worker is idle again by then
 
 
-def measures(stage: Stage) -> Iterator[Measure]:
+def measures(bench: BenchmarkStore) -> Iterator[Measure]:
     """Medians and 99th percentiles."""
     double = "select_1 + insert_commit"
-    floor = stage.floor(redis="blpop", postgres=double, sqlite=double)
-    yield Measure(name="pickup", unit=MILLISECONDS, run=partial(from_here, stage), floor=floor)
-    if stage.store != "memory":
-        yield Measure(name="pickup_across", unit=MILLISECONDS, run=partial(from_elsewhere, stage), floor=floor)
+    baseline = bench.baseline(redis="blpop", postgres=double, sqlite=double)
+    yield Measure(name="pickup", unit=MILLISECONDS, run=partial(from_here, bench), baseline=baseline)
+    if bench.store != "memory":
+        yield Measure(name="pickup_across", unit=MILLISECONDS, run=partial(from_elsewhere, bench), baseline=baseline)
 
 
-def from_here(stage: Stage) -> dict[str, float]:
+def from_here(bench: BenchmarkStore) -> dict[str, float]:
     """The producer shares the worker's backend."""
-    queue = stage.new_queue()
-    with Watcher(stage.backend, queue, lambda job: time.time_ns() - int(job.payload)) as watcher:
-        produce(stage.backend, queue, stage.size)
-        return quantiles(watcher.seconds(stage.size))
+    queue = bench.new_queue()
+    with Watcher(bench.backend, queue, lambda job: time.time_ns() - int(job.payload)) as watcher:
+        produce(bench.backend, queue, bench.size)
+        return quantiles(watcher.seconds(bench.size))
 
 
-def from_elsewhere(stage: Stage) -> dict[str, float]:
+def from_elsewhere(bench: BenchmarkStore) -> dict[str, float]:
     """The producer is another process."""
-    queue = stage.new_queue()
-    with Watcher(stage.backend, queue, lambda job: time.time_ns() - int(job.payload)) as watcher:
-        arguments = (stage.url, queue, stage.size)
+    queue = bench.new_queue()
+    with Watcher(bench.backend, queue, lambda job: time.time_ns() - int(job.payload)) as watcher:
+        arguments = (bench.url, queue, bench.size)
         process = multiprocessing.get_context("spawn").Process(target=_produce_by_url, args=arguments)
         process.start()
         try:
-            return quantiles(watcher.seconds(stage.size))
+            return quantiles(watcher.seconds(bench.size))
         finally:
             process.join(30)
 

@@ -17,11 +17,11 @@ from urllib.parse import parse_qs, urlsplit
 
 from psycopg import sql
 
-from benchmarks import stage as stages
+from benchmarks import benchmark_store
+from benchmarks.baselines_sql import postgres
+from benchmarks.benchmark_store import SLICE, TYPE, BenchmarkStore
 from benchmarks.command import main
-from benchmarks.floors_sql import postgres
 from benchmarks.measure import MILLISECONDS, Measure, Unit
-from benchmarks.stage import SLICE, TYPE, Stage
 from scheduler.backend import Backend
 from scheduler.errors import NotSupported
 from scheduler.jobs import NewJob, Priority
@@ -35,57 +35,57 @@ STABLE = 3  # readings that are the same
 AHEAD = 100  # rows not due for each of --size
 
 
-def measures(stage: Stage) -> Iterator[Measure]:
+def measures(bench: BenchmarkStore) -> Iterator[Measure]:
     """On PostgreSQL alone."""
-    if stage.store != "postgres":
+    if bench.store != "postgres":
         raise NotSupported("these costs can be read from PostgreSQL alone: --backend postgresql://…")
-    yield Measure(name="wal_per_cycle", unit=BYTES, run=partial(log_of_a_cycle, stage))
-    yield Measure(name="renew_hot", unit=PERCENT, run=partial(heap_only_renewals, stage))
-    yield Measure(name="lease_past_million", unit=MILLISECONDS, run=partial(lease_past_rows, stage))
+    yield Measure(name="wal_per_cycle", unit=BYTES, run=partial(log_of_a_cycle, bench))
+    yield Measure(name="renew_hot", unit=PERCENT, run=partial(heap_only_renewals, bench))
+    yield Measure(name="lease_past_million", unit=MILLISECONDS, run=partial(lease_past_rows, bench))
 
 
-def log_of_a_cycle(stage: Stage) -> float:
+def log_of_a_cycle(bench: BenchmarkStore) -> float:
     """Bytes a job, in a schema of its own: pages that are new since the checkpoint need no image."""
     schema = f"bench_{uuid.uuid4().hex[:12]}"
-    backend = stage.open(schema=schema)
+    backend = bench.open(schema=schema)
     try:
-        with postgres(stage.url) as session:
+        with postgres(bench.url) as session:
             session.execute("CHECKPOINT")
-            _fill(backend, "wal", stage.size)
+            _fill(backend, "wal", bench.size)
             before = session.execute("SELECT pg_current_wal_insert_lsn()").fetchone()
-            while leases := stages.lease(backend, "wal", BATCH):
-                stages.complete(backend, leases)
+            while leases := benchmark_store.lease(backend, "wal", BATCH):
+                benchmark_store.complete(backend, leases)
             row = session.execute("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), %s)", before).fetchone()
     finally:
         backend.close()
-        with postgres(stage.url) as session:
+        with postgres(bench.url) as session:
             session.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(schema)))
-    return float(row[0]) / stage.size if row else 0.0
+    return float(row[0]) / bench.size if row else 0.0
 
 
-def heap_only_renewals(stage: Stage) -> float:
+def heap_only_renewals(bench: BenchmarkStore) -> float:
     """The share of them."""
-    queue = stage.new_queue()
-    _fill(stage.backend, queue, HELD)
+    queue = bench.new_queue()
+    _fill(bench.backend, queue, HELD)
     held = []
-    while leases := stages.lease(stage.backend, queue, BATCH):
+    while leases := benchmark_store.lease(bench.backend, queue, BATCH):
         held += leases
-    before = _updates(stage)
+    before = _updates(bench)
     for _ in range(RENEWALS):
-        stage.backend.renew(held, stages.LEASE)
-    after = _updates(stage)
-    stages.complete(stage.backend, held)
+        bench.backend.renew(held, benchmark_store.LEASE)
+    after = _updates(bench)
+    benchmark_store.complete(bench.backend, held)
     return (after[1] - before[1]) / (after[0] - before[0])
 
 
-def _updates(stage: Stage) -> tuple[int, int]:
+def _updates(bench: BenchmarkStore) -> tuple[int, int]:
     """All updates of the job table and the heap-only ones, once every session has reported: they take their time."""
-    (schema,) = parse_qs(urlsplit(stage.url).query).get("schema", ["scheduler"])
+    (schema,) = parse_qs(urlsplit(bench.url).query).get("schema", ["scheduler"])
     found: list[tuple[int, int]] = []
     while len(found) < STABLE or len(set(found[-STABLE:])) > 1:
         time.sleep(1.1)
-        stage.backend.ping()  # a session reports a second later, and when it is used
-        with postgres(stage.url) as session:
+        bench.backend.ping()  # a session reports a second later, and when it is used
+        with postgres(bench.url) as session:
             row = session.execute(
                 "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE schemaname = %s AND relname = 'job'",
                 [schema],
@@ -94,20 +94,20 @@ def _updates(stage: Stage) -> tuple[int, int]:
     return found[-1]
 
 
-def lease_past_rows(stage: Stage) -> float:
+def lease_past_rows(bench: BenchmarkStore) -> float:
     """Seconds of a call."""
-    queue = stage.new_queue()
-    _fill(stage.backend, queue, stage.size * AHEAD, delay=3_600.0, priority=Priority.URGENT)
-    _fill(stage.backend, queue, stage.size)
+    queue = bench.new_queue()
+    _fill(bench.backend, queue, bench.size * AHEAD, delay=3_600.0, priority=Priority.URGENT)
+    _fill(bench.backend, queue, bench.size)
     seconds, calls = 0.0, 0
     while True:
         start = time.perf_counter()
-        leases = stages.lease(stage.backend, queue, BATCH)
+        leases = benchmark_store.lease(bench.backend, queue, BATCH)
         seconds += time.perf_counter() - start
         if not leases:
             return seconds / calls
         calls += 1
-        stages.complete(stage.backend, leases)
+        benchmark_store.complete(bench.backend, leases)
 
 
 def _fill(

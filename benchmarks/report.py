@@ -9,13 +9,13 @@ from benchmarks.measure import Result
 
 
 def as_json(result: Result) -> str:
-    """One object: measure, value, unit, floor, floor_value (in the measure's unit), ratio. None = there is no floor."""
+    """One object: measure, value, unit, baseline, baseline_value (in that unit), ratio. None = no baseline."""
     fields = {
         "measure": result.measure,
         "value": result.value,
         "unit": result.unit,
-        "floor": result.floor,
-        "floor_value": result.floor_value,
+        "baseline": result.baseline,
+        "baseline_value": result.baseline_value,
         "ratio": result.ratio,
     }
     return json.dumps(fields, ensure_ascii=False)
@@ -24,8 +24,8 @@ def as_json(result: Result) -> str:
 def as_text(result: Result) -> str:
     """The medians, with minimum and maximum behind them."""
     line = f"{result.measure:<32} {_range(result.readings, result.value):>32} {result.unit:<10}"
-    if result.floor is not None and result.floor_value is not None and result.ratio is not None:
-        line += f" = {result.ratio:5.2f} × {result.floor} {_range(result.floor_readings, result.floor_value)}"
+    if result.baseline is not None and result.baseline_value is not None and result.ratio is not None:
+        line += f" = {result.ratio:5.2f} × {result.baseline} {_range(result.baseline_readings, result.baseline_value)}"
     return line.rstrip()
 
 

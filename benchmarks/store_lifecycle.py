@@ -7,26 +7,26 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from benchmarks import stage as stages
+from benchmarks import benchmark_store
+from benchmarks.benchmark_store import LEASE, BenchmarkStore
 from benchmarks.command import main
 from benchmarks.measure import MICROSECONDS, Measure
-from benchmarks.stage import LEASE, Stage
 from scheduler.jobs import NewJob
 
 DELAY = 0.001  # seconds: so that there is something to promote
 
 
-def measures(stage: Stage) -> Iterator[Measure]:
+def measures(bench: BenchmarkStore) -> Iterator[Measure]:
     """The whole way, and each part of it."""
     for batch in (1, 16, 64):
-        yield Measure(name=f"store_lifecycle_{batch}", unit=MICROSECONDS, run=partial(walk, stage, batch))
+        yield Measure(name=f"store_lifecycle_{batch}", unit=MICROSECONDS, run=partial(walk, bench, batch))
 
 
-def walk(stage: Stage, batch: int) -> dict[str, float]:
+def walk(bench: BenchmarkStore, batch: int) -> dict[str, float]:
     """Seconds a job for the whole way of all jobs ("") and for its parts. All jobs take one step before the next."""
-    backend, queue = stage.backend, stage.new_queue()
-    count = stage.size
-    jobs = stage.new_jobs(queue, count, delay=DELAY)
+    backend, queue = bench.backend, bench.new_queue()
+    count = bench.size
+    jobs = bench.new_jobs(queue, count, delay=DELAY)
     marks = [time.perf_counter()]
     for part in _parts(jobs, batch):
         backend.enqueue(part)
@@ -35,14 +35,14 @@ def walk(stage: Stage, batch: int) -> dict[str, float]:
         pass  # on memory the last jobs may be due only now
     marks.append(time.perf_counter())
     held = []
-    while leases := stages.lease(backend, queue, batch):
+    while leases := benchmark_store.lease(backend, queue, batch):
         held.append(leases)
     marks.append(time.perf_counter())
     for leases in held:
         backend.renew(leases, LEASE)
     marks.append(time.perf_counter())
     for leases in held:
-        stages.complete(backend, leases)
+        benchmark_store.complete(backend, leases)
     marks.append(time.perf_counter())
     if sum(map(len, held)) != count:
         raise RuntimeError(f"{sum(map(len, held))} of {count} jobs were leased: this was no fair run")

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from benchmarks.stage import with_options
+from benchmarks.benchmark_store import with_options
 from scheduler import JobContext, Worker, WorkerConfig
 from scheduler.backend import Backend
 from scheduler.errors import BackendUnavailable

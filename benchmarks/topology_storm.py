@@ -18,9 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.benchmark_store import BenchmarkStore
 from benchmarks.command import main
 from benchmarks.measure import MILLISECONDS, Measure
-from benchmarks.stage import Stage
 from benchmarks.storming import Crew, lines, until_answered
 from scheduler.backend import Backend, TopologyAdmin
 from scheduler.errors import TopologyError
@@ -28,7 +28,7 @@ from scheduler.states import LIVE, JobState
 
 PRODUCERS, WORKERS = 4, 3
 AT_ONCE = 3  # versions that may drain at the same time
-PATIENCE = 180.0  # seconds for what takes a few, on a loaded machine
+WAIT_TIMEOUT = 180.0  # seconds for what takes a few, on a loaded machine
 
 
 class Outcome(NamedTuple):
@@ -42,15 +42,15 @@ class Outcome(NamedTuple):
     seconds: float
 
 
-def measures(stage: Stage) -> Iterator[Measure]:
+def measures(bench: BenchmarkStore) -> Iterator[Measure]:
     """Nothing where the store has no versions, or lives in one process."""
-    if isinstance(stage.backend, TopologyAdmin) and not stage.backend.in_process:
-        yield Measure(name="topology_storm_round", unit=MILLISECONDS, run=partial(run, stage))
+    if isinstance(bench.backend, TopologyAdmin) and not bench.backend.in_process:
+        yield Measure(name="topology_storm_round", unit=MILLISECONDS, run=partial(run, bench))
 
 
-def run(stage: Stage) -> float:
+def run(bench: BenchmarkStore) -> float:
     """Seconds a round."""
-    outcome = storm(stage.backend, stage.url, stage.new_queue(), rounds=stage.size)
+    outcome = storm(bench.backend, bench.url, bench.new_queue(), rounds=bench.size)
     print(outcome, file=sys.stderr)
     if outcome.lost:
         raise RuntimeError(f"{outcome.lost} of {outcome.acknowledged} jobs were lost")
@@ -68,19 +68,19 @@ def storm(backend: Backend, url: str, queue: str, *, rounds: int, seed: int = 1)
             crew.add_producer()
         for _ in range(WORKERS):
             crew.add_worker()
-        crew.wait_until_busy(PATIENCE)
+        crew.wait_until_busy(WAIT_TIMEOUT)
         first = backend.topology(queue).active.version
         for version in range(first + 1, first + 1 + rounds):
             with crew.paused_producer():
                 until_answered(partial(backend.promote_queue_version, queue, version, draw.randint(1, 16)))
                 refusals += complete(backend, queue, AT_ONCE, time.monotonic() + 1.0)
             crew.kill_a_worker()
-            refusals += complete(backend, queue, AT_ONCE, time.monotonic() + PATIENCE)
-        crew.finish(crew.producers, PATIENCE)
+            refusals += complete(backend, queue, AT_ONCE, time.monotonic() + WAIT_TIMEOUT)
+        crew.finish(crew.producers, WAIT_TIMEOUT)
         _wait_until_empty(backend, queue)
-        refusals += complete(backend, queue, 0, time.monotonic() + PATIENCE)
+        refusals += complete(backend, queue, 0, time.monotonic() + WAIT_TIMEOUT)
         left = len(backend.topology(queue).draining)
-        crew.finish(crew.workers, PATIENCE)
+        crew.finish(crew.workers, WAIT_TIMEOUT)
         acknowledged, begun = set(lines(Path(folder), "acknowledged")), set(lines(Path(folder), "begun"))
     if left:
         raise RuntimeError(f"{left} versions could not be completed")
@@ -105,7 +105,7 @@ def complete(backend: Backend, queue: str, most: int, deadline: float) -> int:
 
 
 def _wait_until_empty(backend: Backend, queue: str) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + WAIT_TIMEOUT
     while left := sum(row.counts[JobState(state)] for row in backend.stats([queue]) for state in LIVE):
         if time.monotonic() > deadline:
             raise RuntimeError(f"{left} jobs are not done")

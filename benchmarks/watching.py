@@ -6,7 +6,7 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Self
 
-from benchmarks.stage import TYPE
+from benchmarks.benchmark_store import TYPE
 from scheduler import JobContext, Worker, WorkerConfig
 from scheduler.backend import Backend
 from scheduler.jobs import Job

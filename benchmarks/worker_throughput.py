@@ -13,9 +13,9 @@ import time
 from collections.abc import Iterator
 from functools import partial
 
+from benchmarks.benchmark_store import TYPE, BenchmarkStore
 from benchmarks.command import main
 from benchmarks.measure import JOBS_PER_SECOND, Measure
-from benchmarks.stage import TYPE, Stage
 from scheduler import JobContext, Worker, WorkerConfig
 from scheduler.backend import Backend
 from scheduler.jobs import Job
@@ -38,12 +38,12 @@ class Finish(Metrics):
             self.reached.set()
 
 
-def measures(stage: Stage) -> Iterator[Measure]:
+def measures(bench: BenchmarkStore) -> Iterator[Measure]:
     """The tuned worker, and the one that nobody has configured."""
-    floor = stage.floor(memory="submit", redis="F1", postgres="insert_commit", sqlite="insert_commit")
-    for name, config in {"worker_end_to_end": tuned(stage.batch), "worker_end_to_end_default": WorkerConfig()}.items():
-        run = partial(drain_on, stage.backend, stage, config)
-        yield Measure(name=name, unit=JOBS_PER_SECOND, run=run, floor=floor)
+    baseline = bench.baseline(memory="submit", redis="F1", postgres="insert_commit", sqlite="insert_commit")
+    for name, config in {"worker_end_to_end": tuned(bench.batch), "worker_end_to_end_default": WorkerConfig()}.items():
+        run = partial(drain_on, bench.backend, bench, config)
+        yield Measure(name=name, unit=JOBS_PER_SECOND, run=run, baseline=baseline)
 
 
 def tuned(batch: int) -> WorkerConfig:
@@ -51,11 +51,11 @@ def tuned(batch: int) -> WorkerConfig:
     return WorkerConfig(concurrency=8, batch_size=batch, queue_buffer=max(1, batch // 4))
 
 
-def drain_on(backend: Backend, stage: Stage, config: WorkerConfig) -> float:
+def drain_on(backend: Backend, bench: BenchmarkStore, config: WorkerConfig) -> float:
     """Seconds a job from the worker's start until the store has recorded the last outcome."""
-    queue = stage.new_queue()
-    stage.fill(backend, queue, stage.size)
-    finish = Finish(stage.size)
+    queue = bench.new_queue()
+    bench.fill(backend, queue, bench.size)
+    finish = Finish(bench.size)
     worker = Worker(backend, config, metrics=finish).with_config(queues=(queue,))
     worker.handle(TYPE, nothing)
     start = time.perf_counter()
@@ -63,8 +63,8 @@ def drain_on(backend: Backend, stage: Stage, config: WorkerConfig) -> float:
         if not finish.reached.wait(TIMEOUT):
             raise RuntimeError(f"not all jobs were completed in {TIMEOUT:g} s")
         seconds = time.perf_counter() - start
-    stage.forget(queue)
-    return seconds / stage.size
+    bench.forget(queue)
+    return seconds / bench.size
 
 
 def nothing(job: Job, ctx: JobContext) -> None:

@@ -98,7 +98,7 @@ __all__ = [
     "current_job",
 ]
 
-_ROOMS: Final = {
+_MODULES: Final = {
     "backend": ("Backend",),
     "config": (
         "ProducerConfig",
@@ -160,7 +160,7 @@ _ROOMS: Final = {
         "current_job",
     ),
 }
-_ROOM_OF: Final = {name: room for room, names in _ROOMS.items() for name in names}
+_MODULE_OF: Final = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def _version() -> str:
@@ -177,9 +177,9 @@ if not TYPE_CHECKING:  # a checker that saw it would let misspelt names pass
     def __getattr__(name: str) -> object:
         if name == "__version__":
             return _version()
-        if name not in _ROOM_OF:
+        if name not in _MODULE_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(f"{__name__}.{_ROOM_OF[name]}"), name)
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
         return value
 
 

@@ -157,26 +157,26 @@ class Backend(ABC):
         """Let go of every connection and end every wait. May be called twice."""
 
 
-class News(Flag):
-    """What a waiter has heard; NONE alone is false. A store that cannot tell the kinds apart answers ANY."""
+class WakeReason(Flag):
+    """Why a waiter woke up. NONE is false. A store that cannot tell the reasons apart returns ANY."""
 
     NONE = 0
-    READY = auto()
+    JOBS_READY = auto()
     """Work may be ready: a lease is worth a try."""
-    SOONER = auto()
+    EARLIER_DUE_TIME = auto()
     """Work may be due sooner than `promote_due` has said."""
-    ANY = READY | SOONER
+    ANY = JOBS_READY | EARLIER_DUE_TIME
 
 
 class Waiter(Protocol):
     """Waits for news of some queues. One thread waits; any thread may interrupt or close."""
 
-    def wait(self, timeout: float) -> News:
+    def wait(self, timeout: float) -> WakeReason:
         """
-        Wait up to *timeout* seconds; answers what may have happened since the last wait.
+        Wait up to *timeout* seconds and return what may have happened since the last wait.
 
-        News between two waits is not lost. May return early, and with news that are none. Raises `BackendUnavailable`
-        while the store is away; the first wait after that answers ANY, since news may have been missed.
+        What happens between two waits is not lost. May wake up spuriously. Raises `BackendUnavailable` while the store
+        cannot be reached; the first wait after that returns ANY, since notifications may have been missed.
         """
         ...
 

@@ -56,7 +56,7 @@ class WorkerConfig:
     concurrency × (1 + queue_buffer). poll_interval: fallback poll, ±20 %. recover_interval: longest sleep between
     recoveries. shutdown_grace: bound of a stop. timeout_grace: between the cancel at a job's deadline and giving up on
     its thread. max_stuck: run() ends with `WorkerCrashed` when this many threads are stuck; None = never.
-    unknown_type_delay, unknown_type_patience: how long a job of a type without handler waits each time, and in all.
+    unknown_type_delay, unknown_type_timeout: how long a job of a type without handler waits each time, and in all.
     retry_policy: used where neither the job nor its handler brings one. log_errors: what the log says of an error in a
     handler: "message" = its class, message and, at a job's death, traceback; "kind" = its class alone.
     """
@@ -75,7 +75,7 @@ class WorkerConfig:
     timeout_grace: float = 1.0
     max_stuck: int | Literal["concurrency"] | None = "concurrency"
     unknown_type_delay: float = 30.0
-    unknown_type_patience: float = _DAY
+    unknown_type_timeout: float = _DAY
     retry_policy: Delays = field(default_factory=RetryPolicy)
     log_errors: Literal["message", "kind"] = "message"
 
@@ -100,7 +100,7 @@ class WorkerConfig:
             "unknown_type_delay": MAX_DELAY,
         }.items():
             check_number(name, getattr(self, name), at_least=_SHORTEST, at_most=longest)
-        for name in ("shutdown_grace", "timeout_grace", "unknown_type_patience"):
+        for name in ("shutdown_grace", "timeout_grace", "unknown_type_timeout"):
             check_number(name, getattr(self, name))
         if self.heartbeat_interval * 2 > self.lease_duration:
             raise ConfigError("heartbeat_interval", "two heartbeats must fit in lease_duration")

@@ -218,12 +218,12 @@ OF_QUEUES: Mapping[str, QueueDamage] = {
     ),
     **{f"{key}: of another type": _in_partitions(b"SET", key, b"x") for key in SUFFIXES},
     "meta: texts for numbers": _in_partitions(
-        b"HSET", "meta", b"due", b"x", b"tombs", b"many", b"pause", b"", b"gate", b"ajar", b"closing", b"soon"
+        b"HSET", "meta", b"due", b"x", b"tombstones", b"many", b"pause", b"", b"gate", b"ajar", b"closing", b"soon"
     ),
     "meta: numbers that are none": _in_partitions(
-        b"HSET", "meta", b"due", b"nan", b"tombs", b"-inf", b"pause", b"inf:1x", b"closing", b"inf"
+        b"HSET", "meta", b"due", b"nan", b"tombstones", b"-inf", b"pause", b"inf:1x", b"closing", b"inf"
     ),
-    "tombs: texts": _in_partitions(b"HSET", "tombs", b"2:", b"many", b"x", b"", b"2:\xff", b"-1"),
+    "tombstones: texts": _in_partitions(b"HSET", "tombstones", b"2:", b"many", b"x", b"", b"2:\xff", b"-1"),
     "scores: infinite": _also(
         *(
             _in_partitions(b"ZADD", key, score, b"no job")
@@ -233,7 +233,7 @@ OF_QUEUES: Mapping[str, QueueDamage] = {
     ),
     "leases: of nobody": _also(
         _in_partitions(b"ZADD", "expiry", b"1", _GROUP, b"1", b"x"),
-        _in_partitions(b"HSET", "holding", _GROUP, b"\xff\0\0x", b"n" + _GROUP, b"many", b"w" + _GROUP, b"\xff"),
+        _in_partitions(b"HSET", "lease_members", _GROUP, b"\xff\0\0x", b"n" + _GROUP, b"many", b"w" + _GROUP, b"\xff"),
         _in_partitions(b"HSET", "leased", b"one", b"of no group", b"two", _GROUP),
     ),
 }

@@ -9,8 +9,8 @@ import time
 from contextlib import ExitStack
 
 from scheduler.cli import signals, systemd
+from scheduler.cli.exit_conditions import ExitConditions
 from scheduler.cli.exits import Exit, leave
-from scheduler.cli.goals import Goals
 from scheduler.cli.health_port import HealthPort
 from scheduler.cli.link import SupervisorLink
 from scheduler.cli.options import WorkerOptions
@@ -20,9 +20,9 @@ from scheduler.errors import BackendClosed, BackendError, ConfigError, NotSuppor
 from scheduler.logs import printable
 from scheduler.metrics import CountingMetrics, MetricsGroup
 from scheduler.states import JobState
-from scheduler.worker.doorbell import SIGNALS_SEEN_WITHIN
 from scheduler.worker.job_log import fields, named
 from scheduler.worker.ticker import Ticker
+from scheduler.worker.wake_event import SIGNALS_SEEN_WITHIN
 
 _log = logging.getLogger(__name__)
 _MAIN = threading.main_thread()
@@ -45,8 +45,8 @@ class WorkerProcess:
         # The application's own object, not a copy: its handlers may ask it to stop, or how it is.
         worker.config = worker.with_config(**options.changes()).config
         self._monitor = Ticker("scheduler-monitor", self._look, self._monitor_failed, enter=lambda: None, lasting=True)
-        self._goals = Goals(worker, options, self._monitor.ring)
-        worker.metrics = MetricsGroup(self._counting, self._goals, worker.metrics)
+        self._exit_conditions = ExitConditions(worker, options, self._monitor.set)
+        worker.metrics = MetricsGroup(self._counting, self._exit_conditions, worker.metrics)
         self.worker = worker
         self._told_ready = self._told_stopping = self._told_unseen = False
         self._end = math.inf  # when the stop that was asked for is to be over, by time.monotonic()
@@ -124,7 +124,7 @@ class WorkerProcess:
             self._told_unseen = True
             if self._link is None or self._link.first:
                 self._tell_of_unseen_queues()
-        reason = self._goals.reached() if status.live else None
+        reason = self._exit_conditions.reached() if status.live else None
         if reason is not None and not self.worker.health.stopping:
             _log.info("Stopping: %s", reason)
             self._request_stop()

@@ -31,7 +31,7 @@ class Slot:
         """Whether its child has said that its worker runs."""
         return self.child is not None and self.child.status is not None and self.child.status.live
 
-    def fill(self, options: WorkerOptions) -> Child | None:
+    def start_child(self, options: WorkerOptions) -> Child | None:
         """Start a child; None where the system lets us have no more, which is tried again later."""
         self._generation += 1
         worker_id = f"{self._name}.{self._generation}"
@@ -45,7 +45,7 @@ class Slot:
         _log.info("Started worker %s as process %d", worker_id, self.child.pid)
         return self.child
 
-    def hurry(self) -> None:
+    def restart_now(self) -> None:
         """Whatever kept its children from living may be mended: an empty place is filled without further pause."""
         self._back_off = 0.0
         self.start_at = min(self.start_at, time.monotonic())
@@ -56,7 +56,7 @@ class Slot:
         # One that has reached its goal at once, such as a small --max-memory, must not be started in a spin.
         self.start_at = child.started + _FIRST_BACK_OFF
 
-    def mourn(self, child: Child, status: int) -> None:
+    def on_crash(self, child: Child, status: int) -> None:
         """*child* has died: the next one comes after a pause, and tells what its predecessor held."""
         self.child = None
         # One that could not even begin has not told what its own predecessor held.

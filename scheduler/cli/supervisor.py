@@ -97,7 +97,7 @@ class Supervisor:
         now = time.monotonic()
         for slot in self._slots:
             if slot.child is None and not self._stopping and not slot.finished and now >= slot.start_at:
-                child = slot.fill(self._options)
+                child = slot.start_child(self._options)
                 if child is not None:
                     self._selector.register(child.pipe, selectors.EVENT_READ, child)
         self._tell()
@@ -109,7 +109,7 @@ class Supervisor:
             elif not key.data.read():
                 self._selector.unregister(key.fd)  # its end is seen by its exit status
         while self._signals:
-            self._heed(self._signals.popleft())
+            self._handle_signal(self._signals.popleft())
         for slot in self._slots:
             self._reap(slot)
         reap_orphans({slot.child.pid for slot in self._slots if slot.child is not None})
@@ -143,7 +143,7 @@ class Supervisor:
             self._worst = status
             self._stop()
         else:
-            slot.mourn(child, status)
+            slot.on_crash(child, status)
 
     def _worth_trying(self) -> bool:
         """Whether a replacement may end otherwise: somebody is at work on the code, or on a new release of it."""
@@ -164,7 +164,7 @@ class Supervisor:
 
     # ---- signals
 
-    def _heed(self, number: int) -> None:
+    def _handle_signal(self, number: int) -> None:
         if number in (signal.SIGTERM, signal.SIGINT):
             now = time.monotonic()
             if self._stop_asked is None:
@@ -180,7 +180,7 @@ class Supervisor:
         elif number == signal.SIGHUP and not self._stopping:
             _log.info("Replacing all workers")
             for slot in self._slots:  # each ends in order and its slot is filled again
-                slot.hurry() if slot.child is None else slot.child.stop()
+                slot.restart_now() if slot.child is None else slot.child.stop()
         elif number in _FORWARDED:
             self._send(number)
 

@@ -71,8 +71,8 @@ def drain(
             break
         outcome = runner.run(lease, runner.open(lease))
         ended["lost" if _record(backend, outcome) else _name_of(outcome)] += 1
-        if isinstance(outcome.order, Failure) and outcome.order.error is not None:
-            errors.append(outcome.order.error)
+        if isinstance(outcome.request, Failure) and outcome.request.error is not None:
+            errors.append(outcome.request.error)
     return Drained(**ended, errors=tuple(errors))
 
 
@@ -107,14 +107,14 @@ def _next(backend: Backend, worker: Worker, queues: Sequence[str]) -> Lease | No
 
 
 def _record(backend: Backend, outcome: Outcome) -> Sequence[Lease]:
-    order = outcome.order
+    request = outcome.request
     if outcome.verdict is Verdict.COMPLETE:
-        return backend.complete([cast("Completion", order)])  # a verdict fixes the kind of its order
+        return backend.complete([cast("Completion", request)])  # a verdict fixes the kind of its order
     if outcome.verdict is Verdict.RETRY:
-        return backend.retry([cast("Failure", order)])
+        return backend.retry([cast("Failure", request)])
     if outcome.verdict is Verdict.BURY:
-        return backend.bury([cast("Failure", order)])
-    return backend.release([cast("Lease", order)])
+        return backend.bury([cast("Failure", request)])
+    return backend.release([cast("Lease", request)])
 
 
 def _name_of(outcome: Outcome) -> str:
@@ -122,5 +122,5 @@ def _name_of(outcome: Outcome) -> str:
         return "succeeded"
     if outcome.verdict is Verdict.BURY:
         return "dead"
-    counted = isinstance(outcome.order, Failure) and outcome.order.counted
+    counted = isinstance(outcome.request, Failure) and outcome.request.counted
     return "retried" if counted else "put_back"

@@ -10,7 +10,7 @@ from typing import Literal, ParamSpec, TypeVar
 
 from scheduler.errors import BackendUnavailable, ConfigError
 
-PATIENCE = 30.0
+WAIT_TIMEOUT = 30.0
 """Seconds after which a blocked call goes on by itself and a wait for calls gives up: nothing hangs for ever."""
 
 _RECORDED = 10_000  # calls kept with their arguments; the counts go on
@@ -40,9 +40,9 @@ class Gate:
         self._released.set()
 
     def hold(self) -> None:
-        """Wait to be released, at most `PATIENCE` seconds."""
+        """Wait to be released, at most `WAIT_TIMEOUT` seconds."""
         self.entered.set()
-        self._released.wait(PATIENCE)
+        self._released.wait(WAIT_TIMEOUT)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -105,7 +105,7 @@ class Faults:
         self._plan("after", methods, nth, times, error)
 
     def block(self, *methods: str, nth: int = 1, times: int | None = 1) -> Gate:
-        """The nth call waits at the gate that is answered, then takes effect. Bounded by `PATIENCE`."""
+        """The nth call waits at the gate that is answered, then takes effect. Bounded by `WAIT_TIMEOUT`."""
         return self._plan("block", methods, nth, times, RuntimeError).gate
 
     def clear(self) -> None:
@@ -126,7 +126,7 @@ class Faults:
         with self._changed:
             return tuple(self._calls)
 
-    def wait_for(self, *methods: str, calls: int = 1, timeout: float = PATIENCE) -> bool:
+    def wait_for(self, *methods: str, calls: int = 1, timeout: float = WAIT_TIMEOUT) -> bool:
         """Wait until *calls* calls of these *methods* have arrived in all. False = not within *timeout* seconds."""
         names = self._checked(methods)
         with self._changed:

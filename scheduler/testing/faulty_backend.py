@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import cast
 
-from scheduler.backend import Backend, News, TopologyAdmin, TransactionalEnqueue, Waiter, Wakeups
+from scheduler.backend import Backend, TopologyAdmin, TransactionalEnqueue, Waiter, WakeReason, Wakeups
 from scheduler.queues import Retention
 from scheduler.testing.faults import Faults
 
@@ -28,7 +28,7 @@ class FaultyWaiter:
         self._waiter = waiter
         self._faults = faults
 
-    def wait(self, timeout: float) -> News:
+    def wait(self, timeout: float) -> WakeReason:
         """As the wrapped one's, unless a fault is due."""
         return self._faults.run("wait", self._waiter.wait, timeout)
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from scheduler.jobs import Job
 from scheduler.queues import EXACT_COUNT
 from scheduler.states import TERMINAL, JobState
+from scheduler.testing.harness import BackendHarness
 from scheduler.testing.reading import TURNS
-from scheduler.testing.rig import Rig
 
 Key = tuple[str, str]  # queue and id
 
@@ -20,31 +20,31 @@ _WAITING = frozenset({JobState.SCHEDULED, JobState.RETRY_WAIT})
 _BRIEF = 0.05  # seconds that a lease is cut to where time is real
 
 
-def check_invariants(rig: Rig, queues: Sequence[str] | None = None) -> None:
-    """Each id of *queues* (None = all of *rig*) is in exactly one state, and recovery finds every lease."""
-    names = rig.queues if queues is None else queues
+def check_invariants(harness: BackendHarness, queues: Sequence[str] | None = None) -> None:
+    """Each id of *queues* (None = all of *harness*) is in exactly one state, and recovery finds every lease."""
+    names = harness.queues if queues is None else queues
     for queue in names:
-        check_reads_agree(rig, queue)
-    leased = {(queue, job.id): job for queue in names for job in rig.listed(JobState.LEASED, queue=queue)}
+        check_reads_agree(harness, queue)
+    leased = {(queue, job.id): job for queue in names for job in harness.listed(JobState.LEASED, queue=queue)}
     if leased:
-        _check_recovery_finds(rig, names, leased if rig.clock else _cut_short(rig, leased))
+        _check_recovery_finds(harness, names, leased if harness.clock else _cut_short(harness, leased))
     for queue in names:
-        _check_purge_empties(rig, queue)
+        _check_purge_empties(harness, queue)
 
 
-def check_reads_agree(rig: Rig, queue: str) -> None:
+def check_reads_agree(harness: BackendHarness, queue: str) -> None:
     """List, get and stats tell the same of *queue*, and each job's fields suit its state."""
-    listed = {state: rig.listed(state, queue=queue) for state in JobState}
+    listed = {state: harness.listed(state, queue=queue) for state in JobState}
     ids = [job.id for jobs in listed.values() for job in jobs]
     assert len(ids) == len(set(ids)), f"an id stands in two states, or twice in one, of {queue!r}"
-    rows = rig.backend.stats([queue])
+    rows = harness.backend.stats([queue])
     for state in JobState:
         count = sum(row.counts[state] for row in rows)
         if any(state in row.capped for row in rows):
             assert EXACT_COUNT <= count <= len(listed[state]), f"a capped count of {state}"
         else:
             assert count == len(listed[state]), f"stats and list differ in {state}"
-    got = rig.backend.get(queue, ids)
+    got = harness.backend.get(queue, ids)
     for state, jobs in listed.items():
         for job in jobs:
             assert job.state is state, f"a job that is {job.state} is listed as {state}"
@@ -64,37 +64,37 @@ def check_fields(job: Job) -> None:
     assert len(job.errors) <= 10
 
 
-def _cut_short(rig: Rig, leased: Mapping[Key, Job]) -> Mapping[Key, Job]:
-    """Where time is real: those of *leased* whose leases the rig knows, which now end soon."""
-    held = rig.leases - set(rig.backend.renew([*rig.leases], _BRIEF).refused)
+def _cut_short(harness: BackendHarness, leased: Mapping[Key, Job]) -> Mapping[Key, Job]:
+    """Where time is real: those of *leased* whose leases the harness knows, which now end soon."""
+    held = harness.leases - set(harness.backend.renew([*harness.leases], _BRIEF).refused)
     return {key: leased[key] for key in ((lease.job.queue, lease.job.id) for lease in held) if key in leased}
 
 
-def _check_recovery_finds(rig: Rig, queues: Sequence[str], leased: Mapping[Key, Job]) -> None:
+def _check_recovery_finds(harness: BackendHarness, queues: Sequence[str], leased: Mapping[Key, Job]) -> None:
     """Once their leases have expired."""
-    if rig.clock:
+    if harness.clock:
         last = max(job.lease_expires_at for job in leased.values() if job.lease_expires_at)
-        rig.clock.set(max(last, rig.clock.now()))
-        rig.advance(0.001)
+        harness.clock.set(max(last, harness.clock.now()))
+        harness.advance(0.001)
     else:
-        rig.advance(_BRIEF)
-    ready, dead = rig.recover(*queues)
+        harness.advance(_BRIEF)
+    ready, dead = harness.recover(*queues)
     left = [
         id
         for queue in queues
-        for id, job in rig.backend.get(queue, [id for name, id in leased if name == queue]).items()
+        for id, job in harness.backend.get(queue, [id for name, id in leased if name == queue]).items()
         if job.state is JobState.LEASED
     ]
     assert not left, f"recovery did not find the expired leases of {left}"
     assert ready + dead == len(leased), "recovery's counts are not what it recovered"
 
 
-def _check_purge_empties(rig: Rig, queue: str) -> None:
-    held = {state: count for state, count in rig.counts(queue).items() if count}
+def _check_purge_empties(harness: BackendHarness, queue: str) -> None:
+    held = {state: count for state, count in harness.counts(queue).items() if count}
     for state in held.keys() - {JobState.LEASED}:  # a purge of none takes as long as one of some
         for _ in range(TURNS):
-            if not rig.backend.purge(queue, state, 1_000):
+            if not harness.backend.purge(queue, state, 1_000):
                 break
-    left = {state: count for state, count in rig.counts(queue).items() if count} if held else {}
-    # Where time is real a lease may be left that the rig does not know: made by a test past it, and long.
-    assert not left or (not rig.clock and left.keys() == {JobState.LEASED}), f"a purged queue still counts {left}"
+    left = {state: count for state, count in harness.counts(queue).items() if count} if held else {}
+    # Where time is real a lease may be left that the harness does not know: made by a test past it, and long.
+    assert not left or (not harness.clock and left.keys() == {JobState.LEASED}), f"a purged queue still counts {left}"

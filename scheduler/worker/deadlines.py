@@ -7,9 +7,9 @@ import time
 
 from scheduler.worker.context import JobContext
 from scheduler.worker.frames import stack_of
+from scheduler.worker.held_job import HeldJob
 from scheduler.worker.inflight import InFlight
 from scheduler.worker.job_log import fields, named
-from scheduler.worker.rows import Row
 from scheduler.worker.run import Run
 from scheduler.worker.runner import JobRunner
 
@@ -42,14 +42,14 @@ class Deadlines:
             again = min(again, now + _interrupt(row.context, now))
         released = self._inflight.release_overdue(now, config.lease_duration)
         if given_up or released:
-            self._run.doorbell.ring()
+            self._run.wake_event.set()
         stuck = self._inflight.stuck
         if stuck != self._stuck:
             self._stuck = stuck
             self._run.metrics.stuck(stuck)
         return self._inflight.watch(again, config.timeout_grace) - time.monotonic()
 
-    def _give_up(self, row: Row) -> bool:
+    def _give_up(self, row: HeldJob) -> bool:
         job = row.lease.job
         stack = stack_of(row.thread, _DEPTH)
         if not self._inflight.give_up(row, self._runner.timed_out(row.lease, stack)):

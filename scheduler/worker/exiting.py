@@ -8,7 +8,7 @@ from typing import Protocol
 from scheduler.processes import PerProcess
 
 
-class Leaving(Protocol):
+class StoppableRun(Protocol):
     """A run of a worker on a thread that does not keep the interpreter."""
 
     def ask_to_end(self) -> None:
@@ -20,10 +20,10 @@ class Leaving(Protocol):
         ...
 
 
-_running: PerProcess[set[Leaving]] = PerProcess()  # none of the parent's runs in a forked child
+_running: PerProcess[set[StoppableRun]] = PerProcess()  # none of the parent's runs in a forked child
 
 
-def begin(run: Leaving) -> None:
+def begin(run: StoppableRun) -> None:
     """*run* has begun: an exit from now on ends it first."""
     _running.get(set).add(run)
     # Once more, so that it comes before what the program had registered so far, such as closing the backend.
@@ -31,7 +31,7 @@ def begin(run: Leaving) -> None:
     atexit.register(_end_all)
 
 
-def finish(run: Leaving) -> None:
+def finish(run: StoppableRun) -> None:
     """*run* has ended."""
     _running.get(set).discard(run)
 

@@ -6,7 +6,7 @@ import time
 
 from scheduler.errors import BackendError
 from scheduler.worker.inflight import InFlight
-from scheduler.worker.outage import BackOff, may_pass
+from scheduler.worker.outage import BackOff, is_transient
 from scheduler.worker.run import Run
 
 
@@ -31,7 +31,7 @@ class Heartbeat:
         try:
             self.renew()
         except BackendError as error:
-            if not may_pass(error):
+            if not is_transient(error):
                 raise
             return time.monotonic() + min(self._back_off.next(), self._run.config.heartbeat_interval)
         self._back_off.reset()
@@ -50,4 +50,4 @@ class Heartbeat:
         if lost:
             self._run.metrics.lost("renew", lost)
             self._run.logger.warning("%d leases were lost: other workers hold the jobs, or they are finished", lost)
-            self._run.doorbell.ring()
+            self._run.wake_event.set()

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from scheduler.config import WorkerConfig
 from scheduler.leases import Lease
 from scheduler.worker.context import JobContext
+from scheduler.worker.held_job import HeldJob, LeaseKey, is_suspect
 from scheduler.worker.outcome import Outcome, released
-from scheduler.worker.rows import LeaseKey, Row, is_suspect
 
 
 class InFlight:
@@ -28,21 +28,21 @@ class InFlight:
         config: WorkerConfig,
         *,
         open_context: Callable[[Lease], JobContext],
-        ring_deadlines: Callable[[], None],
+        wake_deadlines: Callable[[], None],
     ) -> None:
         self._concurrency = config.concurrency
         self._queue_buffer = config.queue_buffer
         self._limit = config.held_limit
         self._open_context = open_context
-        self._ring_deadlines = ring_deadlines
+        self._ring_deadlines = wake_deadlines
         self._lock = threading.RLock()  # guards all below; re-entrant for signal handlers that ask for the health
-        self._held: dict[LeaseKey, Row] = {}  # not yet settled, released or lost
-        self._buffered: deque[Row] = deque()
-        self._running: set[Row] = set()  # whose handler has not returned, lost ones included, stuck ones not
-        self._stuck: set[Row] = set()
+        self._held: dict[LeaseKey, HeldJob] = {}  # not yet settled, released or lost
+        self._buffered: deque[HeldJob] = deque()
+        self._running: set[HeldJob] = set()  # whose handler has not returned, lost ones included, stuck ones not
+        self._stuck: set[HeldJob] = set()
         self._outcomes: deque[Outcome] = deque()
-        self._shifts = 0  # pool threads in a shift, stuck ones included
-        self._hoarding = True
+        self._active_threads = 0  # pool threads in a shift, stuck ones included
+        self._prefetching = True
         self._starting = True
         self._watched_until = 0.0  # when the deadlines are looked at next, by time.monotonic()
 
@@ -66,7 +66,7 @@ class InFlight:
             return len(self._stuck)
 
     @property
-    def started(self) -> list[Row]:
+    def started(self) -> list[HeldJob]:
         """Jobs whose handler has not returned, stuck ones included."""
         with self._lock:
             return [*self._running, *self._stuck]
@@ -80,7 +80,7 @@ class InFlight:
     def room(self) -> int:
         """How many more jobs may be leased now."""
         with self._lock:
-            buffer = self._queue_buffer if self._hoarding else 0
+            buffer = self._queue_buffer if self._prefetching else 0
             usable = (self._concurrency - len(self._stuck)) * (1 + buffer)
             unfinished = len(self._buffered) + len(self._running)
             return max(0, min(self._limit - len(self._held), usable - unfinished))
@@ -103,7 +103,7 @@ class InFlight:
         now = time.monotonic()
         with self._lock:
             for lease in leases:
-                row = Row(lease, now)
+                row = HeldJob(lease, now)
                 if row.key in self._held:  # a repeated call answered with what is held already
                     continue
                 self._held[row.key] = row
@@ -111,12 +111,12 @@ class InFlight:
                     self._conclude(row, released(lease))
                 else:
                     self._buffered.append(row)
-            coming = self._shifts - len(self._running) - len(self._stuck)  # called in, and not begun yet
-            called = max(0, min(len(self._buffered) - coming, self._concurrency - self._shifts))
-            self._shifts += called
+            coming = self._active_threads - len(self._running) - len(self._stuck)  # called in, and not begun yet
+            called = max(0, min(len(self._buffered) - coming, self._concurrency - self._active_threads))
+            self._active_threads += called
             return called
 
-    def _conclude(self, row: Row, outcome: Outcome) -> None:
+    def _conclude(self, row: HeldJob, outcome: Outcome) -> None:
         row.unsent = True
         self._outcomes.append(outcome)
 
@@ -158,15 +158,15 @@ class InFlight:
 
     # ---- pool threads
 
-    def begin(self) -> Row | None:
+    def begin(self) -> HeldJob | None:
         """The next job to run on this thread; None ends the shift."""
         with self._lock:
             return self._begin()
 
-    def _begin(self) -> Row | None:
+    def _begin(self) -> HeldJob | None:
         if not self._buffered:
             # Counted out under the same lock that finds nothing, so that no job is left without a thread.
-            self._shifts -= 1
+            self._active_threads -= 1
             return None
         row = self._buffered.popleft()
         row.context = context = self._open_context(row.lease)
@@ -178,12 +178,12 @@ class InFlight:
             self._ring_deadlines()
         return row
 
-    def finish(self, row: Row, outcome: Outcome) -> Row | None:
+    def finish(self, row: HeldJob, outcome: Outcome) -> HeldJob | None:
         """Take the outcome of *row*, dropped where the lease is lost or given up; answers as `begin`."""
         with self._lock:
             self._running.discard(row)
             self._stuck.discard(row)
-            self._hoarding = True
+            self._prefetching = True
             if not row.given_up and row.key in self._held:
                 self._conclude(row, outcome)
             return self._begin()
@@ -217,7 +217,7 @@ class InFlight:
 
     # ---- the deadlines
 
-    def give_up(self, row: Row, outcome: Outcome) -> bool:
+    def give_up(self, row: HeldJob, outcome: Outcome) -> bool:
         """Record *outcome* without waiting for the handler; False if it has returned meanwhile."""
         with self._lock:
             if row not in self._running:
@@ -227,7 +227,7 @@ class InFlight:
             row.given_up = True
             if row.key in self._held:
                 self._conclude(row, outcome)
-            self._stop_hoarding()
+            self._stop_prefetching()
             return True
 
     def release_overdue(self, now: float, longest: float) -> int:
@@ -235,10 +235,10 @@ class InFlight:
         with self._lock:
             if not self._buffered or now - self._buffered[0].taken < longest:
                 return 0
-            return self._stop_hoarding()
+            return self._stop_prefetching()
 
-    def _stop_hoarding(self) -> int:
-        self._hoarding = False
+    def _stop_prefetching(self) -> int:
+        self._prefetching = False
         return self._release_buffered()
 
     def watch(self, until: float, grace: float) -> float:

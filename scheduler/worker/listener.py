@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from scheduler.backend import News, Waiter
+from scheduler.backend import Waiter, WakeReason
 
 _LONGEST_WAIT = 30.0  # seconds: a wait costs nothing, and is interrupted at a stop
 
@@ -34,10 +34,10 @@ class Listener:
         if self._waiter is None:
             self._waiter = self._make_waiter()
         # Looked at after the waiter is there: who interrupted before did not find it.
-        news = News.NONE if self._interrupted else self._waiter.wait(_LONGEST_WAIT)
-        if News.READY in news:
+        news = WakeReason.NONE if self._interrupted else self._waiter.wait(_LONGEST_WAIT)
+        if WakeReason.JOBS_READY in news:
             self._ready()
-        if News.SOONER in news:
+        if WakeReason.EARLIER_DUE_TIME in news:
             self._sooner()
         return 0.0
 

@@ -19,7 +19,7 @@ _LOG_EVERY = 30.0  # seconds between two lines about one outage
 _MAY_ONLY_READ = "promote_due"  # on stores that derive ready; a store that takes no writes may still answer reads
 
 
-def may_pass(error: BaseException) -> bool:
+def is_transient(error: BaseException) -> bool:
     """Whether *error* is one of a store that may be well again later, so that the call is worth repeating."""
     kind = type(error)  # not isinstance, which asks the error's own code what it is
     return issubclass(kind, BackendError) and not issubclass(kind, (BackendClosed, SchemaMismatch, NotSupported))
@@ -78,7 +78,7 @@ class Outage:
         try:
             yield
         except BackendError as error:
-            if may_pass(error):
+            if is_transient(error):
                 self._failed(operation, error)
                 if not self._has_succeeded and not isinstance(error, BackendUnavailable):
                     self._refused(error)
@@ -117,7 +117,7 @@ class Outage:
         with self._lock:
             return time.monotonic() - self._last_success if self._failing else 0.0
 
-    def overslept(self) -> None:
+    def process_was_suspended(self) -> None:
         """This process stood still: what it and others hold may seem to have run out. As after an outage."""
         with self._lock:
             self._recover_from = time.monotonic() + self._pause

@@ -25,12 +25,12 @@ class Outcome(NamedTuple):
     """A verdict and the argument for its contract method: a Completion, a Failure, or the lease to release."""
 
     verdict: Verdict
-    order: Completion | Failure | Lease
+    request: Completion | Failure | Lease
 
     @property
     def lease(self) -> Lease:
         """The lease that the outcome settles."""
-        return self.order if isinstance(self.order, Lease) else self.order.lease
+        return self.request if isinstance(self.request, Lease) else self.request.lease
 
 
 def released(lease: Lease) -> Outcome:

@@ -26,7 +26,7 @@ class BoundedPool:
         self._idle = threading.Semaphore(0)  # threads that wait and that no call is meant for
         self._calls: SimpleQueue[bool] = SimpleQueue()  # False = end
 
-    def call_in(self, threads: int) -> None:
+    def wake_threads(self, threads: int) -> None:
         """Have so many more threads run a shift. The caller keeps the number of running shifts within bounds."""
         for _ in range(threads):
             if not self._idle.acquire(blocking=False) and len(self._threads) < self._concurrency:

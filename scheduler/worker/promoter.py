@@ -44,7 +44,7 @@ class Promoter:
         # time has passed when this call tells of a later one; a job that caused a wake-up may be due already.
         passed = time.monotonic() >= self._due or due > self._due + _SAME_MOMENT
         if promotion.moved or passed or news != self._news_seen:
-            self._run.doorbell.ring()
+            self._run.wake_event.set()
         self._due, self._news_seen = due, news
         fallback = min(self._run.config.poll_interval * random.uniform(*_JITTER), _LONGEST_PAUSE)
         if promotion.next_due is None or promotion.next_due > fallback:

@@ -11,7 +11,7 @@ from scheduler.errors import BackendError
 from scheduler.identity import new_token
 from scheduler.leases import Completion, Failure, Lease
 from scheduler.worker.inflight import InFlight
-from scheduler.worker.outage import BackOff, may_pass
+from scheduler.worker.outage import BackOff, is_transient
 from scheduler.worker.outcome import Outcome, Verdict
 from scheduler.worker.run import Run
 from scheduler.worker.suspects import set_apart, trial_left
@@ -22,18 +22,18 @@ _SHORT_REST = 0.001  # seconds
 
 class Pump:
     """
-    One turn: settle, lease, call threads in, wait on the doorbell. One thread takes turns.
+    One turn: settle, lease, call threads in, wait on the wake_event. One thread takes turns.
 
     Outcomes are written here rather than by a thread of their own: fewer calls of the store, and a store that is slow
     or away pushes back on leasing by itself, since unsent outcomes count as held.
     """
 
     def __init__(
-        self, run: Run, inflight: InFlight, *, call_in: Callable[[int], None], stopping: Callable[[], bool]
+        self, run: Run, inflight: InFlight, *, wake_threads: Callable[[int], None], stopping: Callable[[], bool]
     ) -> None:
         self._run = run
         self._inflight = inflight
-        self._call_in = call_in
+        self._wake_threads = wake_threads
         self._stopping = stopping
         self._back_off = BackOff()
         self._unanswered: str | None = None  # the token of a lease call whose answer did not come
@@ -48,7 +48,7 @@ class Pump:
             pause = self._work()
             self._back_off.reset()
         except BackendError as error:
-            if not may_pass(error):
+            if not is_transient(error):
                 raise
             failed = True
             pause = self._back_off.next()
@@ -58,7 +58,7 @@ class Pump:
     def _rest(self, pause: float, *, through: bool) -> None:
         # A store that is away is not asked sooner because handlers return meanwhile; a stop is heeded at once.
         end = time.monotonic() + pause
-        while self._run.doorbell.wait(end - time.monotonic()) and through and not self._stopping():
+        while self._run.wake_event.wait(end - time.monotonic()) and through and not self._stopping():
             pass
 
     def _work(self) -> float:
@@ -94,7 +94,7 @@ class Pump:
             kept, apart = ([*leases], []) if self._stopping() else set_apart(self._inflight, leases)
             if apart:
                 self._record(Verdict.RETRY, apart)
-            self._call_in(self._inflight.take_in(kept))
+            self._wake_threads(self._inflight.take_in(kept))
             self._run.metrics.leased(len(leases))
         self._unanswered = None  # only now: whatever goes wrong before is a lost answer too
         return len(leases)
@@ -154,11 +154,13 @@ class Pump:
             self._run.logger.warning("%d leases were lost before %s could be recorded", lost, verdict)
 
     def _call(self, verdict: Verdict, outcomes: Sequence[Outcome]) -> Sequence[Lease]:
-        orders = [outcome.order for outcome in outcomes]
+        requests = [outcome.request for outcome in outcomes]
         if verdict is Verdict.COMPLETE:
-            return self._run.backend.complete(cast("list[Completion]", orders))  # a verdict fixes the kind of its order
+            return self._run.backend.complete(
+                cast("list[Completion]", requests)
+            )  # a verdict fixes the kind of its order
         if verdict is Verdict.RETRY:
-            return self._run.backend.retry(cast("list[Failure]", orders))
+            return self._run.backend.retry(cast("list[Failure]", requests))
         if verdict is Verdict.BURY:
-            return self._run.backend.bury(cast("list[Failure]", orders))
-        return self._run.backend.release(cast("list[Lease]", orders))
+            return self._run.backend.bury(cast("list[Failure]", requests))
+        return self._run.backend.release(cast("list[Lease]", requests))

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from scheduler.config import WorkerConfig
 from scheduler.errors import BackendError, WorkerCrashed
-from scheduler.worker.doorbell import Doorbell
-from scheduler.worker.ending import Ending
 from scheduler.worker.inflight import InFlight
-from scheduler.worker.outage import BackOff, may_pass
+from scheduler.worker.outage import BackOff, is_transient
 from scheduler.worker.pump import Pump
+from scheduler.worker.shutdown_request import ShutdownRequest
+from scheduler.worker.wake_event import WakeEvent
 
 _LAST_TRIES = 5  # some three seconds of back-off
 
@@ -30,8 +30,8 @@ class PumpThread:
         inflight: InFlight,
         config: WorkerConfig,
         *,
-        doorbell: Doorbell,
-        ending: Ending,
+        wake_event: WakeEvent,
+        ending: ShutdownRequest,
         enter: Callable[[], None],
         crashed: Callable[[BaseException], None],
         ended: Callable[[], None],
@@ -39,7 +39,7 @@ class PumpThread:
         self._pump = pump
         self._inflight = inflight
         self._config = config
-        self._doorbell = doorbell
+        self._wake_event = wake_event
         self._ending = ending
         self._enter = enter
         self._crashed = crashed
@@ -59,7 +59,7 @@ class PumpThread:
     def give_up(self) -> None:
         """The time is up: record no more. Any thread."""
         self._given_up = True
-        self._doorbell.ring()
+        self._wake_event.set()
 
     def join(self, timeout: float) -> None:
         """Wait for the end up to *timeout* seconds. A thread never started counts as ended."""
@@ -98,7 +98,7 @@ class PumpThread:
                 failures = 0
                 pause = threading.TIMEOUT_MAX
             except BackendError as error:
-                if not may_pass(error):
+                if not is_transient(error):
                     raise
                 busy = False
                 failures += 1
@@ -109,10 +109,10 @@ class PumpThread:
             doubt = self._pump.in_doubt and failures < _LAST_TRIES
             if self._given_up or not (self._inflight.held or doubt):
                 return
-            self._doorbell.wait(pause)
+            self._wake_event.wait(pause)
 
     def _wait_for_handlers(self) -> None:
         """Nothing can be recorded any more: there is no sense in letting handlers work on for long."""
-        self._ending.ask(self._config.timeout_grace)
+        self._ending.request(self._config.timeout_grace)
         while self._inflight.unfinished and not self._given_up:
-            self._doorbell.wait(threading.TIMEOUT_MAX)
+            self._wake_event.wait(threading.TIMEOUT_MAX)

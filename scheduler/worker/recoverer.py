@@ -27,7 +27,7 @@ class Recoverer:
         """Recover expired leases, then trim what retention no longer keeps, once a minute."""
         now = time.monotonic()
         if now - self._due > self._run.config.heartbeat_interval:
-            self._run.outage.overslept()  # a stopped process: its own leases are to be renewed first
+            self._run.outage.process_was_suspended()  # a stopped process: its own leases are to be renewed first
         pause = self._run.outage.recovery_pause() or self._recover()
         self._due = time.monotonic() + pause
         return pause
@@ -40,7 +40,7 @@ class Recoverer:
             self._run.logger.warning(
                 "Leases ran out: %d jobs are ready again, %d are dead", recovery.ready, recovery.dead
             )
-            self._run.doorbell.ring()
+            self._run.wake_event.set()
         if time.monotonic() >= self._next_trim and self._trim():
             return _SHORTEST_PAUSE
         longest = self._run.config.recover_interval * random.uniform(*_JITTER)

@@ -14,8 +14,6 @@ from scheduler.logs import GuardedLogger, printable
 from scheduler.metrics import Metrics
 from scheduler.serializers import Serializer
 from scheduler.worker.deadlines import Deadlines
-from scheduler.worker.doorbell import SIGNALS_SEEN_WITHIN, Doorbell, Latch
-from scheduler.worker.ending import Ending
 from scheduler.worker.handlers import Handlers
 from scheduler.worker.heartbeat import Heartbeat
 from scheduler.worker.inflight import InFlight
@@ -29,7 +27,9 @@ from scheduler.worker.pump_thread import PumpThread
 from scheduler.worker.recoverer import Recoverer
 from scheduler.worker.run import Run
 from scheduler.worker.runner import JobRunner
+from scheduler.worker.shutdown_request import ShutdownRequest
 from scheduler.worker.ticker import Ticker
+from scheduler.worker.wake_event import SIGNALS_SEEN_WITHIN, Latch, WakeEvent
 
 LAST_JOIN = 0.25  # seconds beyond the end of the time, for threads that have nothing to do but end
 
@@ -70,12 +70,14 @@ class Session:
         self._logger = logger
         self._enter = enter
         self._error: BaseException | None = None
-        self._news = Doorbell()  # for the thread in work()
-        doorbell = Doorbell()  # for the pump
-        self.ending = Ending(config.timeout_grace, doorbell.ring, self._news.ring)
+        self._woken = WakeEvent()  # for the thread in work()
+        wake_event = WakeEvent()  # for the pump
+        self.ending = ShutdownRequest(config.timeout_grace, wake_event.set, self._woken.set)
         self.outage = Outage(config, metrics, logger, self._crashed)
         self.over = Latch()
-        run = Run(backend=backend, config=config, doorbell=doorbell, outage=self.outage, metrics=metrics, logger=logger)
+        run = Run(
+            backend=backend, config=config, wake_event=wake_event, outage=self.outage, metrics=metrics, logger=logger
+        )
         self._runner = JobRunner(
             handlers,
             config,
@@ -87,20 +89,20 @@ class Session:
         self.inflight = InFlight(
             config,
             open_context=self._runner.open,
-            ring_deadlines=lambda: self._deadlines.ring(),  # noqa: PLW0108 - that ticker is made below
+            wake_deadlines=lambda: self._deadlines.set(),  # noqa: PLW0108 - that ticker is made below
         )
-        self._doorbell = doorbell
+        self._wake_event = wake_event
         self._pool = BoundedPool(config.concurrency, self._shift, enter)
-        self._pump = Pump(run, self.inflight, call_in=self._pool.call_in, stopping=lambda: self.ending.asked)
+        self._pump = Pump(run, self.inflight, wake_threads=self._pool.wake_threads, stopping=lambda: self.ending.asked)
         self._pump_thread = PumpThread(
             self._pump,
             self.inflight,
             config,
-            doorbell=doorbell,
+            wake_event=wake_event,
             ending=self.ending,
             enter=enter,
             crashed=self._crashed,
-            ended=self._news.ring,
+            ended=self._woken.set,
         )
         # Two threads: a renewal may wait for the store, and no deadline may wait with it.
         self._heartbeat = self._ticker("heartbeat", Heartbeat(run, self.inflight).beat, lasting=True)
@@ -114,10 +116,10 @@ class Session:
 
             def sooner() -> None:
                 promoter.sooner()
-                promoting.ring()
+                promoting.set()
 
             make_waiter = partial(backend.waiter, config.queues)
-            self._listener = listener = Listener(make_waiter, ready=doorbell.ring, sooner=sooner)
+            self._listener = listener = Listener(make_waiter, ready=wake_event.set, sooner=sooner)
             self._listening = self._ticker("wakeups", listener.listen, interrupt=listener.interrupt)
             self._leasing.append(self._listening)
 
@@ -133,7 +135,7 @@ class Session:
 
     def ask_to_end(self) -> None:
         """As a stop with the configured grace. Any thread."""
-        self.ending.ask(self._config.shutdown_grace)
+        self.ending.request(self._config.shutdown_grace)
 
     def wait_for_end(self) -> None:
         """Wait for what `ask_to_end` asked for. Any thread but the run's own."""
@@ -149,7 +151,7 @@ class Session:
                 self._wait_for_wish()
             except KeyboardInterrupt as error:
                 interrupted = error
-                self.ending.ask(self._config.shutdown_grace)
+                self.ending.request(self._config.shutdown_grace)
             self._wind_down()
         finally:
             self._let_go()
@@ -169,24 +171,24 @@ class Session:
         except RuntimeError as error:  # the system lets this process have no more threads
             self._crashed(error)
         while not self.ending.asked:
-            self._news.wait(SIGNALS_SEEN_WITHIN)
+            self._woken.wait(SIGNALS_SEEN_WITHIN)
 
     def _wind_down(self) -> None:
         for ticker in self._leasing:
             ticker.stop()
         self.inflight.start_no_more()
-        self._doorbell.ring()
+        self._wake_event.set()
         while self._pump_thread.running and (left := self.ending.until_cancel):
-            self._news.wait(min(left, SIGNALS_SEEN_WITHIN))
+            self._woken.wait(min(left, SIGNALS_SEEN_WITHIN))
         self._cancel_handlers()
         while self._pump_thread.running and (left := self.ending.until_end):
-            self._news.wait(min(left, SIGNALS_SEEN_WITHIN))
+            self._woken.wait(min(left, SIGNALS_SEEN_WITHIN))
 
     def _cancel_handlers(self) -> None:
         for row in self.inflight.started:
             if row.context is not None:
                 row.context.cancel("stopping")
-        self._deadlines.ring()  # handlers may have to be interrupted
+        self._deadlines.set()  # handlers may have to be interrupted
 
     def _let_go(self) -> None:
         self._cancel_handlers()
@@ -220,7 +222,7 @@ class Session:
             self._logger.error("The worker stops: %s", reason, exc_info=None if plain else error)
         # Into a closed backend nothing can be recorded: there is no sense in letting handlers work on for long.
         closed = issubclass(type(error), BackendClosed)
-        self.ending.ask(self._config.timeout_grace if closed else self._config.shutdown_grace)
+        self.ending.request(self._config.timeout_grace if closed else self._config.shutdown_grace)
 
     def _shift(self) -> None:
         # On a pool thread: work off what is buffered. Each job rings the pump, which may be waiting for room.
@@ -229,6 +231,6 @@ class Session:
             while row is not None and row.context is not None:
                 outcome = self._runner.run(row.lease, row.context)
                 row = self.inflight.finish(row, outcome)
-                self._doorbell.ring()
+                self._wake_event.set()
         except BaseException as error:  # noqa: BLE001 - a bug of ours: the future's silence would hide it
             self._crashed(error)

@@ -11,9 +11,9 @@ import time
 from collections.abc import Sequence
 
 from scheduler.leases import Lease
+from scheduler.worker.held_job import is_suspect
 from scheduler.worker.inflight import InFlight
 from scheduler.worker.outcome import Outcome, put_back
-from scheduler.worker.rows import is_suspect
 
 _APART_DELAY = (0.1, 0.3)  # seconds
 _TRIAL = 5.0  # seconds: a job that kills its process mostly does so at once

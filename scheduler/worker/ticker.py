@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from scheduler.worker.doorbell import Doorbell
-from scheduler.worker.outage import BackOff, may_pass
+from scheduler.worker.outage import BackOff, is_transient
+from scheduler.worker.wake_event import WakeEvent
 
 
 class Ticker:
@@ -33,7 +33,7 @@ class Ticker:
         self._enter = enter
         self._interrupt = interrupt
         self._lasting = lasting
-        self._doorbell = Doorbell()
+        self._wake_event = WakeEvent()
         self._stopping = False
         self._back_off = BackOff()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -42,14 +42,14 @@ class Ticker:
         """Start the thread; the first turn comes at once."""
         self._thread.start()
 
-    def ring(self) -> None:
+    def set(self) -> None:
         """Have the next turn now. Any thread."""
-        self._doorbell.ring()
+        self._wake_event.set()
 
     def stop(self) -> None:
         """Ask the thread to end after the turn under way. Any thread."""
         self._stopping = True
-        self._doorbell.ring()
+        self._wake_event.set()
         if self._interrupt is not None:
             try:
                 self._interrupt()
@@ -75,10 +75,10 @@ class Ticker:
                 pause = self._duty()
                 self._back_off.reset()
             except BaseException as error:  # noqa: BLE001 - a service thread must not vanish, whatever was raised
-                if not may_pass(error):
+                if not is_transient(error):
                     self._crashed(error)
                     if not self._lasting:
                         return
                 pause = self._back_off.next()
             if pause > 0.0 and not self._stopping:
-                self._doorbell.wait(pause)
+                self._wake_event.wait(pause)

@@ -22,7 +22,7 @@ def unknown_type(lease: Lease, config: WorkerConfig, logger: GuardedLogger) -> O
     """
     Put the job back, no attempt used: another worker may know the type, or this one after its restart.
 
-    Dead only unknown_type_patience after the first meeting, for a reason that names the type; a requeue starts afresh.
+    Dead only unknown_type_timeout after the first meeting, for a reason that names the type; a requeue starts afresh.
     """
     job, last = lease.job, lease.job.last_error
     # Jittered upwards: a worker takes such a job at most once per unknown_type_delay.
@@ -33,9 +33,9 @@ def unknown_type(lease: Lease, config: WorkerConfig, logger: GuardedLogger) -> O
         return put_back(lease, wait, ErrorDetail(kind=UNKNOWN_TYPE_WAITING, message=message))
     # Both moments are the store's, so that a wrong clock on this host shortens no patience.
     waited = lease.expires_at - timedelta(seconds=config.lease_duration) - last.at
-    if waited.total_seconds() < config.unknown_type_patience:
+    if waited.total_seconds() < config.unknown_type_timeout:
         return put_back(lease, wait)
-    message = f"no worker had a handler for the type {job.type!r} within {config.unknown_type_patience:g} s"
+    message = f"no worker had a handler for the type {job.type!r} within {config.unknown_type_timeout:g} s"
     logger.error("Job %s is dead: %s", named(job), message, extra=fields(job))
     detail = ErrorDetail(kind=UnknownJobType.__name__, message=message)
     return Outcome(Verdict.BURY, Failure(lease=lease, error=detail, counted=False))

@@ -153,7 +153,7 @@ class Worker:
         self._enter()
         try:
             if (asked := self._asked) is not None:  # before the run began, or while it did
-                session.ending.ask(asked)
+                session.ending.request(asked)
             exiting.begin(session)
             return session.work()
         finally:
@@ -182,7 +182,7 @@ class Worker:
             self._asked = seconds if self._asked is None else min(seconds, self._asked)
             session = self._here()  # a run that began meanwhile may have looked too soon
         if session is not None:
-            session.ending.ask(seconds)
+            session.ending.request(seconds)
 
     def stop(self, timeout: float | None = None) -> bool:
         """
@@ -195,7 +195,7 @@ class Worker:
         session = self._here()
         if session is None:
             return True
-        session.ending.ask(seconds)
+        session.ending.request(seconds)
         if getattr(self._own, "entered", False):
             return False
         return session.over.wait(seconds + _MARGIN)

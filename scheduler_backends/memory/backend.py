@@ -229,4 +229,4 @@ class MemoryBackend(ReadMethods, TopologyMethods, Backend):
         names = check_queues(queues)
         with self._store.lock:
             self._store.look()
-            return self._store.bells.waiter(names)
+            return self._store.waiters.waiter(names)

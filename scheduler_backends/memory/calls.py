@@ -8,10 +8,10 @@ from datetime import datetime
 from scheduler.jobs import NewJob
 from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, Promotion, Recovery
 from scheduler.states import MOVES, JobState, Move
-from scheduler_backends.memory.groups import Group
+from scheduler_backends.memory.groups import LeaseBatch
 from scheduler_backends.memory.queues import MemoryQueue
-from scheduler_backends.memory.rows import Row
 from scheduler_backends.memory.store import Store
+from scheduler_backends.memory.stored_job import StoredJob
 
 
 def enqueue(store: Store, jobs: Iterable[NewJob], now: datetime) -> list[Enqueued]:
@@ -59,14 +59,14 @@ def lease(
     return leases
 
 
-def _leases(rows: Iterable[Row], group: Group) -> list[Lease]:
+def _leases(rows: Iterable[StoredJob], group: LeaseBatch) -> list[Lease]:
     return [Lease(job=row.snapshot(), token=group.token, expires_at=group.expires_at) for row in rows]
 
 
 def renew(store: Store, leases: Iterable[Lease], now: datetime, *, duration: float) -> list[Lease]:
     """Those that are named; answers the refused."""
     refused = []
-    renewed: dict[Group, tuple[MemoryQueue, set[str]]] = {}
+    renewed: dict[LeaseBatch, tuple[MemoryQueue, set[str]]] = {}
     for asked in leases:
         held = store.held(asked)
         if held is None:
@@ -155,7 +155,7 @@ def requeue(store: Store, ids: Iterable[str], now: datetime, *, name: str) -> li
     return [_moved(queue, job_id, MOVES["requeue"], lambda row: queue.requeue(row, now)) for job_id in ids]
 
 
-def _moved(queue: MemoryQueue, job_id: str, move: Move, make: Callable[[Row], None]) -> MoveAnswer:
+def _moved(queue: MemoryQueue, job_id: str, move: Move, make: Callable[[StoredJob], None]) -> MoveAnswer:
     row = queue.jobs.get(job_id)
     if row is None:
         return MoveAnswer(id=job_id, moved=False, state=None)

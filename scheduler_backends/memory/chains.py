@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scheduler.states import JobState
-from scheduler_backends.memory.rows import Row
+from scheduler_backends.memory.stored_job import StoredJob
 
 
-class Chain:
+class JobList:
     """
     A doubly linked list through the rows themselves.
 
@@ -20,13 +20,13 @@ class Chain:
 
     def __init__(self, state: JobState) -> None:
         self.state = state
-        self.first: Row | None = None
-        self.last: Row | None = None
+        self.first: StoredJob | None = None
+        self.last: StoredJob | None = None
         self.size = 0
         self._lowest = 0
         self._highest = 0
 
-    def append(self, row: Row) -> None:
+    def append(self, row: StoredJob) -> None:
         """Put *row*, which is in no chain, last."""
         self._highest += 1
         row.stamp = self._highest
@@ -40,7 +40,7 @@ class Chain:
         self.last = row
         self.size += 1
 
-    def prepend(self, row: Row) -> None:
+    def prepend(self, row: StoredJob) -> None:
         """Put *row*, which is in no chain, first."""
         self._lowest -= 1
         row.stamp = self._lowest
@@ -54,7 +54,7 @@ class Chain:
         self.first = row
         self.size += 1
 
-    def remove(self, row: Row) -> None:
+    def remove(self, row: StoredJob) -> None:
         """Take *row* out."""
         before, after = row.before, row.after
         if before is None:
@@ -68,7 +68,7 @@ class Chain:
         row.before = row.after = None
         self.size -= 1
 
-    def following(self, stamp: int | None = None, hint: Row | None = None) -> Iterator[Row]:
+    def following(self, stamp: int | None = None, hint: StoredJob | None = None) -> Iterator[StoredJob]:
         """
         The rows behind *stamp* (None = all), first to last. *hint*: the row that had it, if it is still known.
 

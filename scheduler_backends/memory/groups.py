@@ -7,49 +7,49 @@ from datetime import datetime
 from itertools import chain
 
 from scheduler.clock import later
-from scheduler_backends.memory.rows import Row
-from scheduler_backends.memory.timetables import LATEST, Timetable
+from scheduler_backends.memory.stored_job import StoredJob
+from scheduler_backends.memory.timetables import LATEST, DeadlineHeap
 
 
-class Group:
+class LeaseBatch:
     """The jobs of one queue that one lease call holds. `listed_at`: its moment in the timetable, never after expiry."""
 
-    __slots__ = ("duration", "expires_at", "listed_at", "rows", "ticket", "token", "worker_id")
+    __slots__ = ("duration", "entry_id", "expires_at", "listed_at", "rows", "token", "worker_id")
 
     def __init__(self, token: str, worker_id: str) -> None:
         self.token = token
         self.worker_id = worker_id
-        self.rows: dict[str, Row] = {}
+        self.rows: dict[str, StoredJob] = {}
         self.expires_at = self.listed_at = LATEST
         self.duration = 0.0
-        self.ticket = 0
+        self.entry_id = 0
 
 
-class LeaseBook:
+class LeaseTable:
     """All groups of one queue, by token. A group without jobs is gone."""
 
     __slots__ = ("_expiries", "groups")
 
     def __init__(self) -> None:
-        self.groups: dict[str, list[Group]] = {}
-        self._expiries: Timetable[Group] = Timetable()
+        self.groups: dict[str, list[LeaseBatch]] = {}
+        self._expiries: DeadlineHeap[LeaseBatch] = DeadlineHeap()
 
-    def held(self, token: str) -> list[Group]:
+    def held(self, token: str) -> list[LeaseBatch]:
         """The groups of a lease call, none where it holds nothing."""
         return self.groups.get(token, [])
 
-    def open(self, token: str, worker_id: str, duration: float, now: datetime) -> Group:
+    def open(self, token: str, worker_id: str, duration: float, now: datetime) -> LeaseBatch:
         """A new group, which the caller fills at once."""
-        group = Group(token, worker_id)
+        group = LeaseBatch(token, worker_id)
         self.groups.setdefault(token, []).append(group)
         self.extend(group, duration, now)
         return group
 
-    def renew(self, group: Group, named: AbstractSet[str], duration: float, now: datetime) -> None:
+    def renew(self, group: LeaseBatch, named: AbstractSet[str], duration: float, now: datetime) -> None:
         """Extend *group* for the rows that are *named*; the others keep their expiry in a group of their own."""
         left = [row for row in group.rows.values() if row.id not in named] if len(named) < len(group.rows) else []
         if left:
-            apart = Group(group.token, group.worker_id)
+            apart = LeaseBatch(group.token, group.worker_id)
             apart.expires_at, apart.duration = group.expires_at, group.duration
             self.groups[group.token].append(apart)
             self._list(apart)
@@ -59,7 +59,7 @@ class LeaseBook:
                 del group.rows[row.id]
         self.extend(group, duration, now)
 
-    def extend(self, group: Group, duration: float, now: datetime) -> None:
+    def extend(self, group: LeaseBatch, duration: float, now: datetime) -> None:
         """
         Let *group* expire *duration* seconds from now.
 
@@ -67,17 +67,17 @@ class LeaseBook:
         """
         group.duration = duration
         group.expires_at = expires_at = later(now, duration)
-        if group.ticket:
+        if group.entry_id:
             if expires_at >= group.listed_at:
                 return
             self._expiries.withdraw(group)
         self._list(group)
 
-    def _list(self, group: Group) -> None:
+    def _list(self, group: LeaseBatch) -> None:
         group.listed_at = group.expires_at
         self._expiries.add(group.listed_at, group)
 
-    def restore(self, group: Group) -> None:
+    def restore(self, group: LeaseBatch) -> None:
         """Begin *group* anew, without rows, in this book; its rows then come one by one."""
         known = self.groups.setdefault(group.token, [])
         if group not in known:
@@ -85,7 +85,7 @@ class LeaseBook:
             group.rows = {}
             self._list(group)
 
-    def let_go(self, row: Row) -> None:
+    def let_go(self, row: StoredJob) -> None:
         """*row* is held no more."""
         group, row.group = row.group, None
         if group is None:
@@ -97,7 +97,7 @@ class LeaseBook:
                 del self.groups[group.token]
             self._expiries.withdraw(group)
 
-    def expired(self, now: datetime) -> list[Row]:
+    def expired(self, now: datetime) -> list[StoredJob]:
         """The rows of the group that expires first, none where its time has not come."""
         group = self._first()
         return [] if group is None or group.expires_at > now else list(group.rows.values())
@@ -107,7 +107,7 @@ class LeaseBook:
         group = self._first()
         return None if group is None else group.expires_at
 
-    def _first(self) -> Group | None:
+    def _first(self) -> LeaseBatch | None:
         while (entry := self._expiries.first()) is not None:
             moment, group = entry
             if group.expires_at <= moment:

@@ -7,8 +7,8 @@ from datetime import datetime
 from scheduler.jobs import Priority
 from scheduler.states import JobState
 from scheduler.topology import partition_of
-from scheduler_backends.memory.chains import Chain
-from scheduler_backends.memory.rows import Row
+from scheduler_backends.memory.chains import JobList
+from scheduler_backends.memory.stored_job import StoredJob
 
 _KEPT_BY_VERSION = tuple(state for state in JobState if state is not JobState.READY)
 
@@ -25,10 +25,10 @@ class Partition:
 
     def clear(self) -> None:
         """Have no rows."""
-        self.ready = tuple(Chain(JobState.READY) for _ in Priority)
+        self.ready = tuple(JobList(JobState.READY) for _ in Priority)
         self.in_turn = False  # whether it stands in the queue's turns
 
-    def next_ready(self) -> Row | None:
+    def next_ready(self) -> StoredJob | None:
         """The row that is to be leased next."""
         for chain in self.ready:
             if chain.first is not None:
@@ -50,7 +50,7 @@ class Version:
 
     def clear(self) -> None:
         """Have no rows."""
-        self.chains: dict[JobState, Chain] = {state: Chain(state) for state in _KEPT_BY_VERSION}
+        self.chains: dict[JobState, JobList] = {state: JobList(state) for state in _KEPT_BY_VERSION}
         for partition in self._used.values():
             partition.clear()
 
@@ -62,7 +62,7 @@ class Version:
             found = self._used[index] = Partition(self, index)
         return found
 
-    def places_of(self, state: JobState) -> list[tuple[int, int, Chain]]:
+    def places_of(self, state: JobState) -> list[tuple[int, int, JobList]]:
         """All chains of *state*, ascending by partition and priority (0 and 0 where those are not kept apart)."""
         if state is not JobState.READY:
             return [(0, 0, self.chains[state])]

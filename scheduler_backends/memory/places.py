@@ -8,15 +8,15 @@ from datetime import datetime
 
 from scheduler.jobs import Priority
 from scheduler.states import TERMINAL, JobState
-from scheduler_backends.memory.groups import LeaseBook
+from scheduler_backends.memory.groups import LeaseTable
 from scheduler_backends.memory.partitions import Partition, Version
-from scheduler_backends.memory.rows import WAITING, Row
-from scheduler_backends.memory.timetables import Timetable
+from scheduler_backends.memory.stored_job import WAITING, StoredJob
+from scheduler_backends.memory.timetables import DeadlineHeap
 
 READY, LEASED = JobState.READY, JobState.LEASED
 
 
-class Places:
+class QueueIndexes:
     """
     `jobs` has every row by id. All else follows from the rows, and `rebuild` makes it anew from them.
 
@@ -26,7 +26,7 @@ class Places:
     def __init__(self, name: str, version: int, partitions: int, stir: Callable[[str], None]) -> None:
         self.name = name
         self.paused = False
-        self.jobs: dict[str, Row] = {}
+        self.jobs: dict[str, StoredJob] = {}
         self.versions = {version: Version(name, version, partitions)}
         self._stir = stir
         self._lay_out()
@@ -34,10 +34,10 @@ class Places:
     def _lay_out(self) -> None:
         self.active = self.versions[max(self.versions)]  # the one that was promoted last is the highest
         self.ready = 0  # rows in that state, over all partitions
-        self.leases = LeaseBook()
+        self.leases = LeaseTable()
         self._turns: deque[Partition] = deque()  # every partition that has ready rows, once
-        self._due: tuple[Timetable[Row], ...] = tuple(Timetable() for _ in Priority)
-        self._finished: dict[JobState, Timetable[Row]] = {state: Timetable() for state in TERMINAL}
+        self._due: tuple[DeadlineHeap[StoredJob], ...] = tuple(DeadlineHeap() for _ in Priority)
+        self._finished: dict[JobState, DeadlineHeap[StoredJob]] = {state: DeadlineHeap() for state in TERMINAL}
 
     def rebuild(self) -> None:
         """
@@ -55,18 +55,18 @@ class Places:
                 self.leases.restore(row.group)
             self._put(row)
 
-    def move(self, row: Row, state: JobState, *, first: bool = False) -> None:
+    def move(self, row: StoredJob, state: JobState, *, first: bool = False) -> None:
         """Bring *row*, whose fields are those of *state* already, into it. first: not at the back of ready."""
         row.state = state
         self._take(row)
         self._put(row, first=first)
 
-    def add(self, row: Row) -> None:
+    def add(self, row: StoredJob) -> None:
         """Bring a new *row* into its state."""
         self.jobs[row.id] = row
         self._put(row)
 
-    def delete(self, row: Row) -> None:
+    def delete(self, row: StoredJob) -> None:
         """Forget *row*."""
         del self.jobs[row.id]
         self._take(row)
@@ -81,19 +81,19 @@ class Places:
         """When the next row is due, None where none waits."""
         return min((first[0] for due in self._due if (first := due.first()) is not None), default=None)
 
-    def postpone(self, row: Row, due_at: datetime) -> None:
+    def postpone(self, row: StoredJob, due_at: datetime) -> None:
         """Let a waiting *row* be due at another time."""
         self._due[row.priority].withdraw(row)
         row.due_at = due_at
         self._list_due(row, due_at)
 
-    def _list_due(self, row: Row, due_at: datetime) -> None:
+    def _list_due(self, row: StoredJob, due_at: datetime) -> None:
         known = self.next_due()
         self._due[row.priority].add(due_at, row)
         if known is None or due_at < known:
             self._stir(self.name)
 
-    def _take(self, row: Row) -> None:
+    def _take(self, row: StoredJob) -> None:
         place = row.chain.state
         row.chain.remove(row)
         if place is READY:
@@ -102,12 +102,12 @@ class Places:
             self.leases.let_go(row)
         elif place in WAITING:
             self._due[row.priority].withdraw(row)
-            row.due_at = row.patience = None
+            row.due_at = row.retry_delay = None
         else:
             self._finished[place].withdraw(row)
             row.finished_at = None
 
-    def _put(self, row: Row, *, first: bool = False) -> None:
+    def _put(self, row: StoredJob, *, first: bool = False) -> None:
         partition, state = row.partition, row.state
         if state is READY:
             chain = partition.ready[row.priority]

@@ -9,12 +9,12 @@ from scheduler.clock import later
 from scheduler.jobs import LEASE_EXPIRED, NewJob
 from scheduler.queues import QueueStats, Retention
 from scheduler.states import TERMINAL, JobState
-from scheduler_backends.memory.groups import Group
-from scheduler_backends.memory.places import Places
-from scheduler_backends.memory.rows import Row
+from scheduler_backends.memory.groups import LeaseBatch
+from scheduler_backends.memory.places import QueueIndexes
+from scheduler_backends.memory.stored_job import StoredJob
 
 
-class MemoryQueue(Places):
+class MemoryQueue(QueueIndexes):
     """
     One method a move. Touched only under the store's lock.
 
@@ -31,9 +31,9 @@ class MemoryQueue(Places):
         self.epoch = 1  # of the topology
         self.turns: dict[str, int] = {}  # by contract method: when this queue last had its turn
 
-    def store(self, new: NewJob, now: datetime) -> Row:
+    def store(self, new: NewJob, now: datetime) -> StoredJob:
         """→ scheduled or ready."""
-        row = Row(new, partition=self.active.partition_for(new.id), run_at=new.run_at_from(now), now=now)
+        row = StoredJob(new, partition=self.active.partition_for(new.id), run_at=new.run_at_from(now), now=now)
         self.add(row)
         return row
 
@@ -46,9 +46,9 @@ class MemoryQueue(Places):
                 moved += 1
         return moved
 
-    def lease(self, group: Group, limit: int) -> list[Row]:
+    def lease(self, group: LeaseBatch, limit: int) -> list[StoredJob]:
         """Ready → leased by *group*; the partitions take turns."""
-        rows: list[Row] = []
+        rows: list[StoredJob] = []
         turns = self._turns
         share = max(1, limit // max(1, len(turns)))
         while turns and len(rows) < limit:
@@ -65,7 +65,7 @@ class MemoryQueue(Places):
                 partition.in_turn = False
         return rows
 
-    def finish(self, row: Row, state: JobState, now: datetime) -> None:
+    def finish(self, row: StoredJob, state: JobState, now: datetime) -> None:
         """→ *state*, which is terminal, or away at once if such jobs are not kept."""
         if self._kept[state] == 0:
             self.delete(row)
@@ -73,21 +73,21 @@ class MemoryQueue(Places):
             row.finished_at = now
             self.move(row, state)
 
-    def retry(self, row: Row, delay: float, now: datetime) -> None:
+    def retry(self, row: StoredJob, delay: float, now: datetime) -> None:
         """Leased → retry_wait, or ready where there is no delay."""
         due_at = later(now, delay)
         if due_at > now:
-            row.due_at, row.patience = due_at, delay
+            row.due_at, row.retry_delay = due_at, delay
             self.move(row, JobState.RETRY_WAIT)
         else:
             self._become_ready(row, now)
 
-    def release(self, row: Row) -> None:
+    def release(self, row: StoredJob) -> None:
         """Leased → ready, first in line: it has been ready since before it was leased."""
         row.give_back()
         self.move(row, JobState.READY, first=True)
 
-    def recover(self, row: Row, now: datetime) -> bool:
+    def recover(self, row: StoredJob, now: datetime) -> bool:
         """Leased → ready (True) or dead (False)."""
         row.crashes += 1
         row.record_error(LEASE_EXPIRED, now)
@@ -97,12 +97,12 @@ class MemoryQueue(Places):
         self._become_ready(row, now)
         return True
 
-    def requeue(self, row: Row, now: datetime) -> None:
+    def requeue(self, row: StoredJob, now: datetime) -> None:
         """Dead → ready, attempts and crashes 0."""
         row.attempts = row.crashes = 0
         self._become_ready(row, now)
 
-    def _become_ready(self, row: Row, now: datetime) -> None:
+    def _become_ready(self, row: StoredJob, now: datetime) -> None:
         row.ready_at = now
         self.move(row, JobState.READY)
 
@@ -126,7 +126,7 @@ class MemoryQueue(Places):
                     gone += 1
         return gone
 
-    def move_to_active(self, row: Row) -> None:
+    def move_to_active(self, row: StoredJob) -> None:
         """Take a finished *row* along into the active version, in the state that it has."""
         row.partition = self.active.partition_for(row.id)
         row.chain.remove(row)
@@ -137,8 +137,8 @@ class MemoryQueue(Places):
         self.leases.clock_went_back(now)
         for version in self.versions.values():
             for row in version.chains[JobState.RETRY_WAIT].following():
-                if row.due_at is not None and row.patience is not None and row.due_at > later(now, row.patience):
-                    self.postpone(row, later(now, row.patience))
+                if row.due_at is not None and row.retry_delay is not None and row.due_at > later(now, row.retry_delay):
+                    self.postpone(row, later(now, row.retry_delay))
 
     def stats(self, now: datetime) -> list[QueueStats]:
         """One row a version, ascending."""

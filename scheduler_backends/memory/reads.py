@@ -12,7 +12,7 @@ from scheduler.limits import check_limit, check_name, check_queues
 from scheduler.queues import Page, QueueStats, cursor_of, place_of
 from scheduler.states import JobState
 from scheduler_backends.memory.arguments import all_of, state_of
-from scheduler_backends.memory.chains import Chain
+from scheduler_backends.memory.chains import JobList
 from scheduler_backends.memory.queues import MemoryQueue
 from scheduler_backends.memory.store import SLICE, Store
 
@@ -80,7 +80,7 @@ def _page_of(queue: MemoryQueue, state: JobState, cursor: str | None, limit: int
     return Page(jobs=tuple(jobs), cursor=None)
 
 
-def _chains(queue: MemoryQueue, state: JobState) -> Iterator[tuple[Place, Chain]]:
+def _chains(queue: MemoryQueue, state: JobState) -> Iterator[tuple[Place, JobList]]:
     for number in sorted(queue.versions):
         for partition, priority, chain in queue.versions[number].places_of(state):
             yield (number, partition, priority), chain

@@ -16,10 +16,10 @@ from scheduler.logs import GuardedLogger
 from scheduler.processes import PerProcess, process
 from scheduler.queues import Retention
 from scheduler_backends.memory import forks
-from scheduler_backends.memory.groups import Group
+from scheduler_backends.memory.groups import LeaseBatch
 from scheduler_backends.memory.queues import MemoryQueue
-from scheduler_backends.memory.rows import Row
-from scheduler_backends.memory.wakeups import Bells
+from scheduler_backends.memory.stored_job import StoredJob
+from scheduler_backends.memory.wakeups import WaiterRegistry
 
 _log = GuardedLogger(logging.getLogger(__name__))
 _SYSTEM_CLOCK = SystemClock()
@@ -32,8 +32,8 @@ class Held(NamedTuple):
     """A job, its queue, and the lease call that holds it."""
 
     queue: MemoryQueue
-    row: Row
-    group: Group
+    row: StoredJob
+    group: LeaseBatch
 
 
 class Store:
@@ -48,7 +48,7 @@ class Store:
         self._locks: PerProcess[StoreLock] = PerProcess()
         self.clock = clock
         self.queues: dict[str, MemoryQueue] = {}
-        self.bells = Bells()
+        self.waiters = WaiterRegistry()
         self._version = version
         self._partitions = partitions
         self._retention = retention
@@ -99,7 +99,7 @@ class Store:
         """All is in its place. Waiters hear of it now, not for every job."""
         self._changing = False
         if self._stirred:
-            self.bells.ring(self._stirred)
+            self.waiters.notify(self._stirred)
             self._stirred.clear()
 
     def _finish_what_was_cut_short(self) -> None:
@@ -163,7 +163,7 @@ class Store:
         """Forget everything and end every wait."""
         self._closed = True
         self.queues.clear()
-        self.bells.close()
+        self.waiters.close()
 
     def warn_of_copy(self) -> None:
         """Say once, in a forked child, that its jobs are its own. Without the lock: log handlers are a user's."""

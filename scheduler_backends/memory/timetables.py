@@ -15,15 +15,15 @@ _tickets = itertools.count(1)
 
 
 class Timed(Protocol):
-    """What a timetable lists. The ticket is the timetable's own."""
+    """What a timetable lists. The entry_id is the timetable's own."""
 
-    ticket: int
+    entry_id: int
 
 
 T = TypeVar("T", bound=Timed)
 
 
-class Timetable(Generic[T]):
+class DeadlineHeap(Generic[T]):
     """
     Items by moment, equal moments in the order they were added. An item has one entry, in one timetable, at a time.
 
@@ -39,24 +39,24 @@ class Timetable(Generic[T]):
 
     def add(self, moment: datetime, item: T) -> None:
         """List *item*, which is in no timetable."""
-        item.ticket = next(_tickets)
-        heappush(self._heap, (moment, item.ticket, item))
+        item.entry_id = next(_tickets)
+        heappush(self._heap, (moment, item.entry_id, item))
         self.size += 1
 
     def withdraw(self, item: T) -> None:
         """Take *item* off the list."""
-        item.ticket = 0
+        item.entry_id = 0
         self.size -= 1
         if len(self._heap) > 2 * self.size + _SLACK:
-            self._heap = [entry for entry in self._heap if entry[2].ticket == entry[1]]
+            self._heap = [entry for entry in self._heap if entry[2].entry_id == entry[1]]
             heapify(self._heap)
 
     def first(self) -> tuple[datetime, T] | None:
         """The earliest moment and its item."""
         heap = self._heap
         while heap:
-            moment, ticket, item = heap[0]
-            if item.ticket == ticket:
+            moment, entry_id, item = heap[0]
+            if item.entry_id == entry_id:
                 return moment, item
             heappop(heap)
         return None

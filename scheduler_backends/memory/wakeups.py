@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
-from scheduler.backend import News
+from scheduler.backend import WakeReason
 from scheduler.errors import BackendClosed
 from scheduler.limits import check_number
 from scheduler.processes import PerProcess
@@ -15,61 +15,61 @@ from scheduler.processes import PerProcess
 
 class MemoryWaiter:
     """
-    Waits on a bell of its own, never on the backend's lock.
+    Waits on a signal of its own, never on the backend's lock.
 
-    The bell is a SimpleQueue, whose put is safe in a signal handler; a Condition's notify is not. Whatever is in it
+    The signal is a SimpleQueue, whose put is safe in a signal handler; a Condition's notify is not. Whatever is in it
     ends a wait, and `_news`, set first, says whether there was a reason.
     """
 
-    def __init__(self, bells: Bells, queues: Sequence[str]) -> None:
+    def __init__(self, registry: WaiterRegistry, queues: Sequence[str]) -> None:
         self.queues = tuple(queues)
-        self._bells = bells
-        # The parent's bell may be in the hands of a thread that does not exist in a child.
-        self._own_bells: PerProcess[SimpleQueue[None]] = PerProcess()
+        self._registry = registry
+        # The parent's signal may be in the hands of a thread that does not exist in a child.
+        self._own_signals: PerProcess[SimpleQueue[None]] = PerProcess()
         self._news = self._closed = False
 
-    def wait(self, timeout: float) -> News:
+    def wait(self, timeout: float) -> WakeReason:
         """
         Wait up to *timeout* seconds for news of the queues. NONE at once after `close()`.
 
         Raises `BackendClosed` when begun after the backend was closed.
         """
         seconds = check_number("timeout", timeout)
-        if self._bells.closed:
+        if self._registry.closed:
             raise BackendClosed("the backend was closed")
         if self._closed:
-            return News.NONE
-        bell = self._own_bells.get(SimpleQueue)
+            return WakeReason.NONE
+        signal = self._own_signals.get(SimpleQueue)
         with suppress(Empty):
             if not self._news:
-                bell.get(timeout=seconds)
+                signal.get(timeout=seconds)
             while True:
-                bell.get_nowait()
+                signal.get_nowait()
         # Never cleared where it was not seen: news may come between these lines, and is then for the next wait.
         if self._news:
             self._news = False
-            return News.ANY
-        return News.NONE
+            return WakeReason.ANY
+        return WakeReason.NONE
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """There is news."""
         self._news = True
         self.interrupt()
 
     def interrupt(self) -> None:
         """End the present or next wait. From any thread or signal handler."""
-        bell = self._own_bells.get(SimpleQueue)
-        if bell.empty():  # else it rings already
-            bell.put(None)
+        signal = self._own_signals.get(SimpleQueue)
+        if signal.empty():  # else it rings already
+            signal.put(None)
 
     def close(self) -> None:
         """End the present wait and all later ones."""
         self._closed = True
-        self._bells.remove(self)
+        self._registry.remove(self)
         self.interrupt()
 
 
-class Bells:
+class WaiterRegistry:
     """
     All waiters of a backend, by queue. Rung under the backend's lock.
 
@@ -99,11 +99,11 @@ class Bells:
                 else:
                     self._waiters.pop(queue, None)
 
-    def ring(self, queues: Iterable[str]) -> None:
+    def notify(self, queues: Iterable[str]) -> None:
         """There is news of *queues*."""
         for queue in queues:
             for waiter in self._waiters.get(queue, ()):
-                waiter.ring()
+                waiter.notify()
 
     def close(self) -> None:
         """End every wait, for good."""

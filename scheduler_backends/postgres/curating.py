@@ -11,7 +11,7 @@ from scheduler.states import TERMINAL, JobState
 from scheduler_backends.postgres.store import Store
 from scheduler_backends.sql.arguments import SLICE, check_ids, check_queue, is_possible_id, slices
 from scheduler_backends.sql.rows import later
-from scheduler_backends.sql.states import CODES, standing
+from scheduler_backends.sql.states import CODES, shown_state
 
 
 class Curating:
@@ -31,7 +31,7 @@ class Curating:
         """See `Backend.requeue`."""
         answers = self._move(JobState.READY, self._statements.requeue, queue, ids, keeps=True)
         if any(answer.moved for answer in answers):
-            self._store.notifier.ring({queue})
+            self._store.notifier.notify({queue})
         return answers
 
     def purge(self, queue: str, state: JobState, limit: int) -> int:
@@ -73,7 +73,7 @@ class Curating:
     def resume(self, queue: str) -> None:
         """See `Backend.resume`."""
         self._store.run(self._statements.set_paused, name=check_queue(queue), paused=False)
-        self._store.notifier.ring({queue})
+        self._store.notifier.notify({queue})
 
     def _move(
         self, target: JobState, statement: str, queue: str, ids: Sequence[str], *, keeps: bool
@@ -84,7 +84,7 @@ class Curating:
             possible = sorted({id for id in part if is_possible_id(id)})
             rows = self._store.run(statement, queue=queue, ids=possible)
             found: dict[str, tuple[JobState | None, bool]] = {
-                id: (standing(code, is_due=is_due), moved) for id, code, is_due, moved in rows
+                id: (shown_state(code, is_due=is_due), moved) for id, code, is_due, moved in rows
             }
             for id in part:
                 state, moved = found.get(id, (None, False))

@@ -17,7 +17,7 @@ from scheduler_backends.postgres.settling import settle
 from scheduler_backends.postgres.store import Store
 from scheduler_backends.sql.arguments import SLICE
 from scheduler_backends.sql.decoding import leases_of
-from scheduler_backends.sql.rows import Row, error_document, later
+from scheduler_backends.sql.rows import JobRow, error_document, later
 from scheduler_backends.sql.unreadable import STRAYED, Finds
 
 _EXPIRED: Final = error_document(LEASE_EXPIRED)
@@ -62,8 +62,8 @@ class Leasing:
             if leases or not buried:  # an empty answer would mean that nothing else is leasable
                 return leases
 
-    def _take(self, turns: list[str], *, limit: int, **parameters: object) -> list[tuple[int, Row]]:
-        def lease(share: int) -> list[tuple[int, Row]]:
+    def _take(self, turns: list[str], *, limit: int, **parameters: object) -> list[tuple[int, JobRow]]:
+        def lease(share: int) -> list[tuple[int, JobRow]]:
             rows = self._store.run(
                 self._statements.lease(1 << (share - 1).bit_length()),
                 queues=turns,
@@ -71,7 +71,7 @@ class Leasing:
                 share=share,
                 **parameters,
             )
-            return [(now, Row._make(row)) for now, *row in rows]
+            return [(now, JobRow._make(row)) for now, *row in rows]
 
         share = -(-limit // len(turns))
         rows = lease(share)
@@ -112,8 +112,8 @@ class Leasing:
         next_expiry = self._next_expiry(names)
         while next_expiry == 0.0 and left:
             size = min(left, SLICE)
-            ((revived, buried, rung),) = self._store.run(statement, queues=names, limit=size, error=_EXPIRED)
-            self._store.notifier.ring(rung or ())
+            ((revived, buried, woken),) = self._store.run(statement, queues=names, limit=size, error=_EXPIRED)
+            self._store.notifier.notify(woken or ())
             ready, dead, left = ready + revived, dead + buried, left - size
             if revived + buried < size or not left:
                 next_expiry = self._next_expiry(names)

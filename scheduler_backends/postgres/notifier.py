@@ -44,7 +44,7 @@ class Notifier:
         self._locks: PerProcess[threading.RLock] = PerProcess()
         self._last: dict[str, float] = {}  # queue → when the last notification was begun
 
-    def ring(self, queues: Collection[str]) -> None:
+    def notify(self, queues: Collection[str]) -> None:
         """There is news of *queues*, committed."""
         told = self.due(queues) if queues else []
         if told:

@@ -13,7 +13,7 @@ from scheduler_backends.sql.arguments import check_ids, check_queue, is_possible
 from scheduler_backends.sql.counting import queue_stats
 from scheduler_backends.sql.cursors import first_position, goes_by_priority, next_priority, read_cursor, write_cursor
 from scheduler_backends.sql.decoding import job_of
-from scheduler_backends.sql.rows import Row
+from scheduler_backends.sql.rows import JobRow
 
 
 class Reads:
@@ -29,7 +29,7 @@ class Reads:
         jobs = {}
         for part in slices([id for id in check_ids(ids) if is_possible_id(id)]):
             for now, *columns in self._store.run(self._statements.get, queue=queue, ids=list(part)):
-                job = job_of(Row._make(columns), now)
+                job = job_of(JobRow._make(columns), now)
                 jobs[job.id] = job
         return jobs
 
@@ -47,7 +47,7 @@ class Reads:
             chosen = {"priority": position[0]} if goes_by_priority(state) else {}
             rows = self._store.run(statement, queue=queue, key=position[1], id=position[2], limit=wanted, **chosen)
             for now, key, *columns in rows[: wanted - 1]:
-                row = Row._make(columns)
+                row = JobRow._make(columns)
                 jobs.append(job_of(row, now))
                 position = position[0], key, row.id
             if len(rows) == wanted:

@@ -70,7 +70,7 @@ class Settling:
             for failure, delay in zip(failures, columns["delays"], strict=True)
             if delay <= WAKE_HORIZON
         }
-        self._store.notifier.ring(soon)
+        self._store.notifier.notify(soon)
         return refused
 
     def bury(self, failures: Sequence[Failure]) -> Sequence[Lease]:
@@ -83,7 +83,7 @@ class Settling:
     def release(self, leases: Sequence[Lease]) -> Sequence[Lease]:
         """First in line again, since due_at stays. See `Backend.release`."""
         refused = settle(self._store, self._statements.release, leases)
-        self._store.notifier.ring({lease.job.queue for lease in leases})
+        self._store.notifier.notify({lease.job.queue for lease in leases})
         return refused
 
 

@@ -20,7 +20,7 @@ from scheduler_backends.postgres.store import Store
 from scheduler_backends.sql.arguments import check_new_jobs, slices
 from scheduler_backends.sql.connections import Execute, executor
 from scheduler_backends.sql.decoding import job_of
-from scheduler_backends.sql.rows import WAKE_HORIZON, Row, document, later, stored_job, to_micros
+from scheduler_backends.sql.rows import WAKE_HORIZON, JobRow, document, later, stored_job, to_micros
 from scheduler_backends.sql.states import SCHEDULED
 
 _COPY_FROM: Final = 500  # jobs: below, one statement with arrays is as fast
@@ -28,7 +28,7 @@ _SLICE: Final = 5_000  # jobs in one transaction
 _TRIES: Final = 10
 _ROUND_TRIP: Final = 0.002  # seconds; an insert that lasts so long tells by itself of what would be told of after it
 
-_BINARY: Final = tuple(1 + Row._fields.index(name) for name in ("payload", "result"))  # in the answer of `find`
+_BINARY: Final = tuple(1 + JobRow._fields.index(name) for name in ("payload", "result"))  # in the answer of `find`
 
 Run = Callable[..., Rows]  # a statement, and its parameters by name
 
@@ -55,7 +55,7 @@ class Storing:
             stored = self._copied(part) if len(part) >= _COPY_FROM else None
             if stored is None:
                 stored = self._inserted(self._store.run, part)
-            self._store.notifier.ring(_soon(stored))
+            self._store.notifier.notify(_soon(stored))
             answers += stored
         return answers
 
@@ -105,7 +105,7 @@ class Storing:
         else:
             stored = self._inserted(self._store.run, [job])
         if not tells:
-            self._store.notifier.ring(_soon(stored))
+            self._store.notifier.notify(_soon(stored))
         return stored
 
     def _inserted(self, run: Run, jobs: Sequence[NewJob]) -> list[Enqueued]:
@@ -137,10 +137,10 @@ class Storing:
             self._statements.insert, **{name: list(values) for name, values in zip(COLUMNS, columns, strict=True)}
         )
 
-    def _find(self, run: Run, jobs: Iterable[NewJob]) -> dict[tuple[str, str], tuple[int, Row]]:
+    def _find(self, run: Run, jobs: Iterable[NewJob]) -> dict[tuple[str, str], tuple[int, JobRow]]:
         keys = sorted({(job.queue, job.id) for job in jobs})
         rows = run(self._statements.find, queue=[queue for queue, _ in keys], id=[id for _, id in keys])
-        found = ((now, Row._make(row)) for now, *row in rows)
+        found = ((now, JobRow._make(row)) for now, *row in rows)
         return {(row.queue, row.id): (now, row) for now, row in found}
 
     def _copied(self, jobs: Sequence[NewJob]) -> list[Enqueued] | None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from scheduler.backend import News
+from scheduler.backend import WakeReason
 from scheduler.errors import BackendClosed, BackendError
 from scheduler.limits import check_number
 from scheduler.processes import PerProcess, process
@@ -58,7 +58,7 @@ class PostgresWaiter:
         self._deaf_until = 0.0
         self._look_again: float | None = None
 
-    def wait(self, timeout: float) -> News:
+    def wait(self, timeout: float) -> WakeReason:
         """See `Waiter.wait`. NONE at once after `close()`; `BackendClosed` when begun after the backend was closed."""
         deadline = time.monotonic() + check_number("timeout", timeout)
         if self._waiters.closed:
@@ -74,9 +74,9 @@ class PostgresWaiter:
                 now = time.monotonic()
                 if news or self._interrupted or now >= deadline:
                     self._interrupted = False
-                    return News.ANY if news else News.NONE
+                    return WakeReason.ANY if news else WakeReason.NONE
                 self._sleeper.sleep(self._until(deadline) - now, [self._listener.fileno()] if self._listener else [])
-            return News.NONE
+            return WakeReason.NONE
 
     def interrupt(self) -> None:
         """End the present or next wait. From any thread or signal handler."""

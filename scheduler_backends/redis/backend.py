@@ -18,7 +18,6 @@ from scheduler.states import JobState
 from scheduler.topology import QueueTopology
 from scheduler.urls import RETENTION_OPTIONS, Option, Parser, retention_from, split_options, without_password
 from scheduler_backends.redis.arguments import is_id, queues_of, state_of, texts
-from scheduler_backends.redis.aside import Aside
 from scheduler_backends.redis.calls import Calls
 from scheduler_backends.redis.changes import Changes
 from scheduler_backends.redis.clients import router_for_client
@@ -26,10 +25,11 @@ from scheduler_backends.redis.config import RedisConfig
 from scheduler_backends.redis.keys import Keys
 from scheduler_backends.redis.layouts import Layouts
 from scheduler_backends.redis.leasing import Leasing
+from scheduler_backends.redis.maintenance import Maintenance
 from scheduler_backends.redis.marks import Marks
-from scheduler_backends.redis.moving import Moving
 from scheduler_backends.redis.operating import Operating
 from scheduler_backends.redis.producing import Producing
+from scheduler_backends.redis.quarantine import Quarantine
 from scheduler_backends.redis.reading import Reading
 from scheduler_backends.redis.routing import Command
 from scheduler_backends.redis.serving import Serving
@@ -91,9 +91,9 @@ class RedisBackend(Backend):
         self._watch = Watch(self._calls)
         marks = Marks(self._calls, keys)
         self._settling = Settling(self._calls, keys, self.retention, marks)
-        aside = Aside(self._calls, keys, self.retention)
-        self._leasing = Leasing(self._calls, self._serving, self._settling, aside, self._watch, marks)
-        self._moving = Moving(self._calls, self._serving, keys, self.retention, self._watch, marks)
+        quarantine = Quarantine(self._calls, keys, self.retention)
+        self._leasing = Leasing(self._calls, self._serving, self._settling, quarantine, self._watch, marks)
+        self._maintenance = Maintenance(self._calls, self._serving, keys, self.retention, self._watch, marks)
         self._operating = Operating(self._calls, self._layouts, keys, self.retention)
         self._reading = Reading(self._calls, self._layouts, keys)
         self._admin = Admin(self._calls, self._layouts, keys)
@@ -123,7 +123,7 @@ class RedisBackend(Backend):
 
     def promote_due(self, queues: Sequence[str], limit: int) -> Promotion:
         """As the contract says."""
-        return self._moving.promote(queues_of(queues), check_limit(limit))
+        return self._maintenance.promote(queues_of(queues), check_limit(limit))
 
     def lease(
         self, queues: Sequence[str], *, token: str, worker_id: str, duration: float, limit: int
@@ -165,7 +165,7 @@ class RedisBackend(Backend):
 
     def recover_expired(self, queues: Sequence[str], limit: int) -> Recovery:
         """As the contract says; recovers whole lease calls, so that one may pass the limit."""
-        return self._moving.recover(queues_of(queues), check_limit(limit))
+        return self._maintenance.recover(queues_of(queues), check_limit(limit))
 
     def cancel(self, queue: str, ids: Sequence[str]) -> Sequence[MoveAnswer]:
         """As the contract says."""
@@ -207,7 +207,7 @@ class RedisBackend(Backend):
 
     def trim(self, queues: Sequence[str], limit: int) -> int:
         """As the contract says."""
-        return self._moving.trim(queues_of(queues), check_limit(limit))
+        return self._maintenance.trim(queues_of(queues), check_limit(limit))
 
     def ping(self) -> None:
         """As the contract says: asks one server, in a cluster the one that knows the queues."""

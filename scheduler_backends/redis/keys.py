@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from scheduler_backends.redis.scripts import Script
 
 SUFFIXES = {
-    "meta": b"m",  # hash: gate, pause, due, tombs, closing, mending
+    "meta": b"m",  # hash: gate, pause, due, tombstones, closing, repair
     "jobs": b"j",  # hash: id -> record
     "scheduled": b"s",  # sorted set, by level and due time
     "waiting": b"w",  # the same for retry_wait
@@ -17,10 +17,10 @@ SUFFIXES = {
     "ready1": b"r1",
     "ready2": b"r2",
     "ready3": b"r3",
-    "tombs": b"t",  # hash: level:id -> dead entries in that list
+    "tombstones": b"t",  # hash: level:id -> dead entries in that list
     "leased": b"x",  # hash: id -> lease group
     "expiry": b"g",  # sorted set: lease group -> expiry
-    "holding": b"i",  # hash: lease group -> worker, ids; how many are still held (prelude/groups.lua)
+    "lease_members": b"i",  # hash: lease group -> worker, ids; how many are still held (prelude/groups.lua)
     "history": b"a",  # hash: id -> attempts, crashes, errors; only of jobs that failed or crashed
     "dead": b"d",  # sorted sets, by time of finishing
     "succeeded": b"f",

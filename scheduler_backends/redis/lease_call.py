@@ -8,12 +8,12 @@ from typing import cast
 
 from scheduler.errors import BackendError, BackendUnavailable
 from scheduler.leases import Lease
-from scheduler_backends.redis.aside import Aside
 from scheduler_backends.redis.calls import Call, Calls
 from scheduler_backends.redis.codec import leases_of
 from scheduler_backends.redis.errors import is_news, log
 from scheduler_backends.redis.keys import Partition
 from scheduler_backends.redis.marks import Marks
+from scheduler_backends.redis.quarantine import Quarantine
 from scheduler_backends.redis.rosters import Roster
 from scheduler_backends.redis.scripts import LEASE, MARK
 from scheduler_backends.redis.shares import shares_of
@@ -37,7 +37,7 @@ class LeaseCall:
     def __init__(  # noqa: PLR0917 - one caller, just above
         self,
         calls: Calls,
-        aside: Aside,
+        quarantine: Quarantine,
         watch: Watch,
         marks: Marks,
         turn: int,
@@ -49,7 +49,7 @@ class LeaseCall:
         looks: bool,
     ) -> None:
         self._calls = calls
-        self._aside = aside
+        self._quarantine = quarantine
         self._watch = watch
         self._marks = marks
         self._turn = turn
@@ -209,7 +209,7 @@ class LeaseCall:
                 unreadable = {raw for raw, _, _ in damaged}
                 before -= len(unreadable.intersection(ids[:before]))
                 given = len(leases)  # the others are asked for again
-                self._error = self._aside.set(partition, self._group, damaged) or self._error
+                self._error = self._quarantine.set(partition, self._group, damaged) or self._error
             self._held += leases[:before]
             self._new += leases[before:]
         self._given[partition.tag] = self._given.get(partition.tag, 0) + given

@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Sequence
 
 from scheduler.leases import Lease
-from scheduler_backends.redis.aside import Aside
 from scheduler_backends.redis.calls import Calls
 from scheduler_backends.redis.lease_call import LeaseCall
 from scheduler_backends.redis.marks import Marks
+from scheduler_backends.redis.quarantine import Quarantine
 from scheduler_backends.redis.serving import Serving
 from scheduler_backends.redis.settling import Settling
 from scheduler_backends.redis.tokens import is_first_use
@@ -22,12 +22,12 @@ class Leasing:
     """Leases jobs. Any thread."""
 
     def __init__(  # noqa: PLR0917 - one caller, which makes all of these
-        self, calls: Calls, serving: Serving, settling: Settling, aside: Aside, watch: Watch, marks: Marks
+        self, calls: Calls, serving: Serving, settling: Settling, quarantine: Quarantine, watch: Watch, marks: Marks
     ) -> None:
         self._calls = calls
         self._serving = serving
         self._settling = settling
-        self._aside = aside
+        self._quarantine = quarantine
         self._watch = watch
         self._marks = marks
         self._turns = itertools.count()
@@ -36,7 +36,7 @@ class Leasing:
         """As `Backend.lease`, its arguments checked."""
         looks = not is_first_use(token)
         call = LeaseCall(
-            *(self._calls, self._aside, self._watch, self._marks, next(self._turns)),
+            *(self._calls, self._quarantine, self._watch, self._marks, next(self._turns)),
             *(token, worker_id, duration, limit),
             looks=looks,
         )

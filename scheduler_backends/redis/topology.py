@@ -26,9 +26,9 @@ from scheduler_backends.redis.layouts import ROUNDS, Layouts
 from scheduler_backends.redis.nodes import Word
 from scheduler_backends.redis.routing import Command
 from scheduler_backends.redis.scripts import (
-    BRING,
     CLEAR,
-    DROP,
+    DELETE_MOVED,
+    IMPORT_FINISHED,
     LIST,
     PURGE,
     SEAL,
@@ -166,7 +166,7 @@ class Admin:
         if not views:
             return 0
         self._bring(queue, views)
-        return cast("int", self._calls.one(DROP, partition, state.encode(), *views))
+        return cast("int", self._calls.one(DELETE_MOVED, partition, state.encode(), *views))
 
     def _bring(self, queue: str, views: Mapping[bytes, Sequence[bytes]]) -> None:
         left = dict(views)
@@ -181,7 +181,7 @@ class Admin:
                 for raw in some:
                     name, record, past, time_ms, _, result = left[raw]
                     args += (raw, name, time_ms, record, past, result)
-                calls.append(Call(BRING, target, tuple(args)))
+                calls.append(Call(IMPORT_FINISHED, target, tuple(args)))
             shut = []
             for (target, some), brought in zip(by_partition.items(), self._calls.all(calls), strict=True):
                 if brought:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
-from scheduler.backend import News
+from scheduler.backend import WakeReason
 from scheduler.errors import BackendClosed
 from scheduler_backends.redis.calls import Calls
 from scheduler_backends.redis.errors import fail
@@ -19,7 +19,7 @@ from scheduler_backends.redis.nodes import Connection, socket_of
 from scheduler_backends.redis.serving import Serving
 from scheduler_backends.redis.watching import Watch
 
-_NEWS = {b"r": News.READY, b"d": News.SOONER}  # whatever else is said may be all
+_NEWS = {b"r": WakeReason.JOBS_READY, b"d": WakeReason.EARLIER_DUE_TIME}  # whatever else is said may be all
 HEEDED = 1.0  # seconds after a wait for which the next one may be expected
 PING_AFTER = 10.0  # seconds without a word from the server; a connection that was cut off silently is found so
 
@@ -59,7 +59,7 @@ class RedisWaiter:
         except OSError as error:
             fail(error)
 
-    def wait(self, timeout: float) -> News:
+    def wait(self, timeout: float) -> WakeReason:
         """As `Waiter.wait`."""
         self._after_fork()
         with self._guard:
@@ -71,7 +71,7 @@ class RedisWaiter:
             except Exception as error:  # noqa: BLE001 - whatever the driver, the system or foreign messages raise
                 self._drop()
                 if self._closed.is_set():
-                    return News.NONE
+                    return WakeReason.NONE
                 fail(error)
             finally:
                 self._left_at = time.monotonic()
@@ -97,12 +97,12 @@ class RedisWaiter:
             finally:
                 self._guard.release()
 
-    def _wait(self, deadline: float) -> News:
+    def _wait(self, deadline: float) -> WakeReason:
         if self._closed.is_set():
             raise BackendClosed("this waiter was closed")
         if self._connection is None:
             self._subscribe()
-            return News.ANY  # there may have been news before
+            return WakeReason.ANY  # there may have been news before
         poller = select.poll()
         poller.register(self._inside, select.POLLIN)
         connected = socket_of(self._connection)
@@ -115,10 +115,10 @@ class RedisWaiter:
                 if news := self._read(self._connection):
                     return news  # what else has come is for the next wait: whoever sleeps is to be woken now
             if self._was_interrupted() or self._closed.is_set():
-                return News.NONE
+                return WakeReason.NONE
             now = time.monotonic()
             if now >= deadline:
-                return News.NONE
+                return WakeReason.NONE
             events = poller.poll(1000 * min(deadline - now, self._until_health_check(self._connection, now)))
             # On TLS there may be nothing in it for us.
             came = type(connected) is socket.socket and any(found == connected.fileno() for found, _ in events)
@@ -131,23 +131,23 @@ class RedisWaiter:
         self._heard_at, self._pinged_at = time.monotonic(), None
         self._watch.subscribed(self)
 
-    def _read(self, connection: Connection) -> News:
+    def _read(self, connection: Connection) -> WakeReason:
         """Read what has come, as prelude/wake.lua writes it; none where it is the answer to a question of ours."""
         message = connection.read_response()
         self._heard_at, self._pinged_at = time.monotonic(), None
         if not isinstance(message, list) or message[0] != b"message":
-            return News.NONE
+            return WakeReason.NONE
         kinds, _, meta = message[2].partition(b" ")
-        news = _NEWS.get(kinds, News.ANY)
+        news = _NEWS.get(kinds, WakeReason.ANY)
         queue = self._channels.get(message[1])
         tag = meta[:-2]
         if not self._serving.has(tag):
             if queue is not None:  # a version that is new here, or what nobody here knows
                 self._serving.suspect(queue)
             return news
-        if News.READY in news:  # hints, so they do no harm where nothing is
+        if WakeReason.JOBS_READY in news:  # hints, so they do no harm where nothing is
             self._watch.has_ready(tag)
-        if News.SOONER in news:
+        if WakeReason.EARLIER_DUE_TIME in news:
             self._watch.has_sooner(tag)
         return news
 

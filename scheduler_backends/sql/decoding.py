@@ -12,7 +12,7 @@ from scheduler.states import TERMINAL
 from scheduler.values import maker_of
 from scheduler_backends.sql.checks import MOST
 from scheduler_backends.sql.fields import PRIORITIES, SHORTEST_TIMEOUT, errors_of, metadata_of, policy_of, refuse
-from scheduler_backends.sql.rows import Row, from_micros
+from scheduler_backends.sql.rows import JobRow, from_micros
 from scheduler_backends.sql.salvage import salvaged
 from scheduler_backends.sql.states import LEASED, RETRY_WAIT, SCHEDULED, STATES, derived
 
@@ -22,7 +22,7 @@ _lease = maker_of(Lease)
 _FINISHED: Final = frozenset(code for code, state in STATES.items() if state in TERMINAL)
 
 
-def job_of(row: Row, now: int) -> Job:
+def job_of(row: JobRow, now: int) -> Job:
     """The job in *row*, as it stands at *now*."""
     try:
         return _sound(row, now)
@@ -30,7 +30,7 @@ def job_of(row: Row, now: int) -> Job:
         return salvaged(row, now)
 
 
-def leases_of(rows: Iterable[tuple[int, Row]], token: str) -> tuple[list[Lease], list[Job]]:
+def leases_of(rows: Iterable[tuple[int, JobRow]], token: str) -> tuple[list[Lease], list[Job]]:
     """The leases on the jobs in *rows*, each behind the moment when it was taken, and the jobs that are unreadable."""
     leases, unreadable = [], []
     for now, row in rows:
@@ -42,7 +42,7 @@ def leases_of(rows: Iterable[tuple[int, Row]], token: str) -> tuple[list[Lease],
     return leases, unreadable
 
 
-def _sound(row: Row, now: int) -> Job:
+def _sound(row: JobRow, now: int) -> Job:
     """The job in *row*; raises whatever it may for one in which anything is not as it should be, or only looks so."""
     (
         queue, id, type_, payload, code, priority, attempts, crashes, max_retries, timeout, run_at, due_at, created_at,

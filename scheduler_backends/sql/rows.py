@@ -45,7 +45,7 @@ def later(now: int, seconds: float) -> int:
     return min(LATEST, now - int(-seconds * 1_000_000 // 1))
 
 
-class Row(NamedTuple):
+class JobRow(NamedTuple):
     """The columns of a job that statements select, in this order."""
 
     queue: str
@@ -72,7 +72,7 @@ class Row(NamedTuple):
     nonce: str
 
 
-COLUMNS: Final = Row._fields
+COLUMNS: Final = JobRow._fields
 
 
 class Insertion(NamedTuple):

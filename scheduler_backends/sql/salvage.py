@@ -30,7 +30,7 @@ from scheduler_backends.sql.fields import (
     text_of,
     timeout_of,
 )
-from scheduler_backends.sql.rows import EPOCH, Row
+from scheduler_backends.sql.rows import EPOCH, JobRow
 from scheduler_backends.sql.states import STATES, derived
 
 _T = TypeVar("_T")
@@ -41,7 +41,7 @@ def _name(value: object) -> str:
     return check_name("name", value)
 
 
-def salvaged(row: Row, now: int) -> Job:
+def salvaged(row: JobRow, now: int) -> Job:
     """The job in *row*, read field by field."""
     return _Salvage(row, now).job()
 
@@ -49,7 +49,7 @@ def salvaged(row: Row, now: int) -> Job:
 class _Salvage:
     """Remembers what it could not read, and why."""
 
-    def __init__(self, row: Row, now: int) -> None:
+    def __init__(self, row: JobRow, now: int) -> None:
         self._row = row
         self._now = now
         self._reasons: dict[str, str] = {}

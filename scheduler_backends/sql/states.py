@@ -37,7 +37,7 @@ WAITING: Final = f"({SCHEDULED}, {RETRY_WAIT})"
 FINISHED: Final = f"({SUCCEEDED}, {DEAD}, {CANCELLED})"
 
 
-def standing(code: object, *, is_due: bool) -> JobState:
+def shown_state(code: object, *, is_due: bool) -> JobState:
     """As `derived`; a code that is none of ours counts as dead, since nothing runs such a job."""
     return derived(code, is_due=is_due) if isinstance(code, int) and code in STATES else JobState.DEAD
 

@@ -11,7 +11,7 @@ from scheduler.limits import check_limit, check_queues
 from scheduler.states import MOVES, TERMINAL, JobState
 from scheduler_backends.sql.arguments import check_ids, check_queue, is_possible_id, slices
 from scheduler_backends.sql.rows import later
-from scheduler_backends.sql.states import CODES, standing
+from scheduler_backends.sql.states import CODES, shown_state
 from scheduler_backends.sqlite.store import Store
 
 _Apply = Callable[[sqlite3.Connection, Mapping[str, int]], object]  # the mapping: rowid and now
@@ -103,7 +103,7 @@ class Curating:
                         answers.append(MoveAnswer(id=id, moved=False, state=None))
                         continue
                     rowid, code, is_due = found
-                    state = standing(code, is_due=is_due)
+                    state = shown_state(code, is_due=is_due)
                     moves = state in MOVES[move].sources
                     if moves:
                         apply(connection, {"rowid": rowid, "now": now})

@@ -16,7 +16,7 @@ from scheduler.limits import check_duration, check_limit, check_name, check_queu
 from scheduler.states import JobState
 from scheduler_backends.sql.arguments import SLICE, slices
 from scheduler_backends.sql.decoding import leases_of
-from scheduler_backends.sql.rows import Row, error_document, later
+from scheduler_backends.sql.rows import JobRow, error_document, later
 from scheduler_backends.sql.states import DEAD, SCHEDULED
 from scheduler_backends.sql.unreadable import STRAYED, Finds
 from scheduler_backends.sqlite.settling import settle
@@ -69,11 +69,11 @@ class Leasing:
 
     def _take(
         self, asked: dict[str, object], names: tuple[str, ...], worker_id: str, duration: float, limit: int
-    ) -> list[tuple[int, Row]]:
+    ) -> list[tuple[int, JobRow]]:
         statements = self._store.statements
         with self._store.file.writing() as connection:
             asked["now"] = now = self._store.now()
-            rows = [Row._make(row) for row in connection.execute(statements.held, asked)]
+            rows = [JobRow._make(row) for row in connection.execute(statements.held, asked)]
             cells: dict[str, list[int]] = {}
             for queue, priority in sorted(connection.execute(statements.cells, asked)):
                 cells.setdefault(queue, []).append(priority)
@@ -149,8 +149,8 @@ class Leasing:
         for queue, id in buried[:1]:
             self._finds.tell(len(buried), f"{id!r} in {queue!r}: its state, priority or due time is none")
 
-    def _claim(self, connection: sqlite3.Connection, parameters: tuple[object, ...]) -> list[Row]:
-        rows = [Row._make(row) for row in connection.execute(self._store.statements.claim, parameters)]
+    def _claim(self, connection: sqlite3.Connection, parameters: tuple[object, ...]) -> list[JobRow]:
+        rows = [JobRow._make(row) for row in connection.execute(self._store.statements.claim, parameters)]
         rows.sort(key=attrgetter("due_at", "id"))  # RETURNING has no order
         return rows
 
@@ -161,7 +161,7 @@ class Leasing:
     def _recover(self, names: Sequence[str], limit: int) -> tuple[int, int, set[str]]:
         statements = self._store.statements
         buries = self._store.retention.seconds(JobState.DEAD) > 0.0
-        ready, dead, rung = 0, 0, set()
+        ready, dead, woken = 0, 0, set()
         with self._store.file.writing() as connection:
             now = self._store.now()
             for queue in names:
@@ -170,7 +170,7 @@ class Leasing:
                     revived = {"error": _EXPIRED, "now": now, "rowid": rowid}
                     if not is_used_up:
                         connection.execute(statements.revive, {**revived, "state": SCHEDULED, "finished_at": None})
-                        rung.add(queue)
+                        woken.add(queue)
                         ready += 1
                         continue
                     dead += 1
@@ -178,4 +178,4 @@ class Leasing:
                         connection.execute(statements.revive, {**revived, "state": DEAD, "finished_at": now})
                     else:
                         connection.execute(statements.delete_row, {"rowid": rowid})
-        return ready, dead, rung
+        return ready, dead, woken

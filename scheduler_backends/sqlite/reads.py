@@ -12,7 +12,7 @@ from scheduler_backends.sql.arguments import SLICE, check_ids, check_queue, is_p
 from scheduler_backends.sql.counting import CAP, queue_stats
 from scheduler_backends.sql.cursors import first_position, next_priority, read_cursor, write_cursor
 from scheduler_backends.sql.decoding import job_of
-from scheduler_backends.sql.rows import Row
+from scheduler_backends.sql.rows import JobRow
 from scheduler_backends.sqlite.store import Store, whatever_its_text
 
 
@@ -34,7 +34,7 @@ class Reads:
                 for id in part:
                     found = connection.execute(self._store.statements.find, (queue, id)).fetchone()
                     if found is not None:
-                        jobs[id] = job_of(Row._make(found), now)
+                        jobs[id] = job_of(JobRow._make(found), now)
         return jobs
 
     @whatever_its_text
@@ -55,7 +55,7 @@ class Reads:
             with self._store.file.reading() as connection:
                 rows = connection.execute(statement, asked).fetchall()
             for *columns, key in rows[: wanted - 1]:
-                row = Row._make(columns)
+                row = JobRow._make(columns)
                 jobs.append(job_of(row, now))
                 position = position[0], key, row.id
             if len(rows) == wanted:

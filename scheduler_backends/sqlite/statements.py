@@ -187,8 +187,8 @@ WHERE queue = ? AND state = ? AND state IN {FINISHED} AND finished_at <= ? ORDER
         outlived=f"""SELECT EXISTS (SELECT 1 FROM {job}
 WHERE queue = ? AND state = ? AND state IN {FINISHED} AND finished_at <= ?)""",
         purge={
-            state: f"DELETE FROM {job} WHERE rowid IN (SELECT rowid FROM {job} WHERE {standing} LIMIT :limit)"
-            for state, standing in _STANDING.items()
+            state: f"DELETE FROM {job} WHERE rowid IN (SELECT rowid FROM {job} WHERE {shown_state} LIMIT :limit)"
+            for state, shown_state in _STANDING.items()
         },
         walk={
             state: f"""SELECT {_COLUMNS}, {_KEYS[state]} FROM {job}
@@ -198,8 +198,8 @@ ORDER BY {_KEYS[state]}, id LIMIT :limit"""
         },
         # SCHEDULED counts the retries that wait as well: no index tells them apart.
         counts={
-            state: f"SELECT count(*) FROM (SELECT 1 FROM {job} WHERE {standing} LIMIT :cap)"
-            for state, standing in {**_STANDING, JobState.SCHEDULED: f"{_WAITING} AND due_at > :now"}.items()
+            state: f"SELECT count(*) FROM (SELECT 1 FROM {job} WHERE {shown_state} LIMIT :cap)"
+            for state, shown_state in {**_STANDING, JobState.SCHEDULED: f"{_WAITING} AND due_at > :now"}.items()
         },
         oldest_ready=f"""SELECT min((SELECT j.due_at FROM {job} AS j
     WHERE j.queue = :queue AND j.priority = p.column1 AND j.state IN {WAITING} AND j.due_at <= :now

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from scheduler.backend import News
+from scheduler.backend import WakeReason
 from scheduler.errors import BackendError, ConfigError
 from scheduler.jobs import NewJob
 from scheduler.leases import Enqueued
 from scheduler_backends.sql.arguments import check_new_jobs, slices
 from scheduler_backends.sql.connections import Execute, Parameters, executor
 from scheduler_backends.sql.decoding import job_of
-from scheduler_backends.sql.rows import WAKE_HORIZON, Insertion, Row, insertion, stored_job
+from scheduler_backends.sql.rows import WAKE_HORIZON, Insertion, JobRow, insertion, stored_job
 from scheduler_backends.sqlite.errors import OUTSIDE_ERRORS, translated
 from scheduler_backends.sqlite.store import Store, whatever_its_text
 
@@ -42,7 +42,7 @@ class Storing:
             if unknown:
                 self._known |= unknown
             soon = [row for row in rows if _is_soon(row, now)]
-            news = News.READY if all(row.due_at <= now for row in soon) else News.ANY
+            news = WakeReason.JOBS_READY if all(row.due_at <= now for row in soon) else WakeReason.ANY
             self._store.waiters.notify({row.queue for row in soon}, news)
         return answers
 
@@ -83,7 +83,7 @@ class Storing:
         found = execute(self._store.statements.find, (job.queue, job.id)).fetchone()
         if found is None:
             raise BackendError(f"job {job.id} was neither stored nor found")
-        kept = Row._make(found)
+        kept = JobRow._make(found)
         return Enqueued(job=job_of(kept, row.created_at), is_new=kept.nonce == job.nonce)
 
     def _check_file(self, execute: Execute) -> None:

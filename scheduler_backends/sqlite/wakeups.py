@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
-from scheduler.backend import News
+from scheduler.backend import WakeReason
 from scheduler.errors import BackendClosed
 from scheduler.limits import check_number
 from scheduler.processes import PerProcess
@@ -34,7 +34,7 @@ class SqliteWaiter:
         self._ready = self._sooner = self._interrupted = self._closed = False
         self._rest_until = 0.0
 
-    def wait(self, timeout: float) -> News:
+    def wait(self, timeout: float) -> WakeReason:
         """See `Waiter.wait`. NONE at once after `close()`; `BackendClosed` when begun after the backend was closed."""
         deadline = time.monotonic() + check_number("timeout", timeout)
         if self._registry.closed:
@@ -52,16 +52,18 @@ class SqliteWaiter:
                     return news
                 if self._interrupted or now >= deadline:
                     self._interrupted = False
-                    return News.NONE
+                    return WakeReason.NONE
                 self._sleep(min(deadline, self._rest_until) - now if rests else deadline - now, now, rests=rests)
-            return News.NONE
+            return WakeReason.NONE
 
-    def notify(self, news: News) -> None:
+    def notify(self, news: WakeReason) -> None:
         """There is news."""
-        told = (self._ready or News.READY not in news) and (self._sooner or News.SOONER not in news)
+        told = (self._ready or WakeReason.JOBS_READY not in news) and (
+            self._sooner or WakeReason.EARLIER_DUE_TIME not in news
+        )
         if not told:
-            self._ready = self._ready or News.READY in news
-            self._sooner = self._sooner or News.SOONER in news
+            self._ready = self._ready or WakeReason.JOBS_READY in news
+            self._sooner = self._sooner or WakeReason.EARLIER_DUE_TIME in news
             self._sleeper.wake()
 
     def interrupt(self) -> None:
@@ -91,12 +93,12 @@ class SqliteWaiter:
         else:
             self._sleeper.sleep(pause, descriptors)
 
-    def _take_news(self, now: float) -> News:
-        news = News.NONE
+    def _take_news(self, now: float) -> WakeReason:
+        news = WakeReason.NONE
         if self._ready:
-            self._ready, news = False, News.READY
+            self._ready, news = False, WakeReason.JOBS_READY
         if self._sooner:
-            self._sooner, news = False, news | News.SOONER
+            self._sooner, news = False, news | WakeReason.EARLIER_DUE_TIME
         return news or self._watch.look(now)
 
 
@@ -119,7 +121,7 @@ class WaiterRegistry:
         """*waiter* is not to be notified any more."""
         self._waiters.get(dict).pop(waiter, None)
 
-    def notify(self, queues: Collection[str], news: News = News.ANY) -> None:
+    def notify(self, queues: Collection[str], news: WakeReason = WakeReason.ANY) -> None:
         """There is *news* of *queues*, committed by this process."""
         for waiter in list(self._waiters.get(dict)) if queues else ():
             if not waiter.queues.isdisjoint(queues):

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from scheduler.backend import News
+from scheduler.backend import WakeReason
 from scheduler.errors import BackendError
 from scheduler_backends.sql.rows import WAKE_HORIZON
 from scheduler_backends.sqlite import inotify
@@ -81,13 +81,13 @@ class Watch:
             return min(self._next, allowed) - now, []
         return max(self._next - now, 0.0), [self._subscription.descriptor] if self._subscription else []
 
-    def look(self, now: float) -> News:
+    def look(self, now: float) -> WakeReason:
         """What commits have brought, as far as a look is due. Raises when the store is away."""
         own = self._file.wrote_since(self._events_taken_at)
         if self._take_events(now):
             self._plan_for_write(now, own=own)
         if now < self._next:
-            return News.NONE
+            return WakeReason.NONE
         self._budget -= 1.0
         self._spent += 1.0
         before = self._seen
@@ -132,25 +132,25 @@ class Watch:
             self._pace = _AFTER_WRITE
             self._next = self._earliest(now)
 
-    def _look(self, now: float) -> News:
+    def _look(self, now: float) -> WakeReason:
         with self._file.watching() as connection:
             self._subscribe(connection.log, now)
             seen = connection.serial, *connection.execute("PRAGMA data_version").fetchone()
             if seen == self._seen:
-                return News.NONE
+                return WakeReason.NONE
             self._seen = seen
             moment = self._now()
             asked = {"queues": self._queues, "now": moment}
             ready, due = connection.execute(self._statement, asked).fetchone()
-        news = News.READY if ready else News.NONE
+        news = WakeReason.JOBS_READY if ready else WakeReason.NONE
         if due is not None and due <= moment + WAKE_HORIZON:
             if self._due is None or not moment < self._due <= due:
-                news |= News.SOONER
+                news |= WakeReason.EARLIER_DUE_TIME
             self._due = due
         else:
             self._due = None
         if self._missed:
-            self._missed, news = False, News.ANY
+            self._missed, news = False, WakeReason.ANY
         return news
 
     def _plan(self, now: float) -> None:

@@ -21,7 +21,7 @@ SIZES = {
     "partitions": 50,
 }
 ONLY_ON_A_SERVER = {"many_queues", "postgres_costs", "topology_storm"}
-FIELDS = ["measure", "value", "unit", "floor", "floor_value", "ratio"]
+FIELDS = ["measure", "value", "unit", "baseline", "baseline_value", "ratio"]
 
 
 def run(*arguments):
@@ -40,10 +40,10 @@ def test_a_benchmark_prints_one_object_a_line(name):
         assert isinstance(result["measure"], str)
         assert isinstance(result["value"], float)
         assert isinstance(result["unit"], str)
-        if result["floor"] is None:
-            assert result["floor_value"] is result["ratio"] is None
+        if result["baseline"] is None:
+            assert result["baseline_value"] is result["ratio"] is None
         else:
-            assert result["ratio"] == pytest.approx(result["value"] / result["floor_value"])
+            assert result["ratio"] == pytest.approx(result["value"] / result["baseline_value"])
 
 
 def test_all_can_be_run_at_once_and_by_name():
@@ -69,7 +69,7 @@ def test_the_throughput_of_a_worker_stands_beside_submit_and_the_default_configu
     answer = run("benchmarks.worker_throughput", "--repeat", "1", "--size", "20", "--json")
     results = [json.loads(line) for line in answer.stdout.splitlines()]
     assert [result["measure"] for result in results] == ["worker_end_to_end", "worker_end_to_end_default"]
-    assert {(result["floor"], result["unit"]) for result in results} == {("submit", "jobs/s")}
+    assert {(result["baseline"], result["unit"]) for result in results} == {("submit", "jobs/s")}
 
 
 def test_text_shows_the_median_with_minimum_and_maximum():

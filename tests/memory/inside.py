@@ -7,11 +7,11 @@ from collections import Counter
 
 from scheduler.states import LIVE, TERMINAL, JobState
 from scheduler_backends.memory import MemoryBackend
-from scheduler_backends.memory.chains import Chain
-from scheduler_backends.memory.groups import Group
+from scheduler_backends.memory.chains import JobList
+from scheduler_backends.memory.groups import LeaseBatch
 from scheduler_backends.memory.queues import MemoryQueue
-from scheduler_backends.memory.rows import Row
-from scheduler_backends.memory.timetables import Timetable
+from scheduler_backends.memory.stored_job import StoredJob
+from scheduler_backends.memory.timetables import DeadlineHeap
 
 SLACK = 64  # entries that a timetable may keep for nothing
 
@@ -24,7 +24,7 @@ def check_inside(backend: MemoryBackend) -> None:
 
 
 def check_queue(queue: MemoryQueue) -> None:
-    found: Counter[Row] = Counter()
+    found: Counter[StoredJob] = Counter()
     ready = 0
     for version in queue.versions.values():
         for state in JobState:
@@ -64,7 +64,7 @@ def check_queue(queue: MemoryQueue) -> None:
         assert (row.finished_at is None) == (row.state in LIVE)
 
 
-def _walk(chain: Chain) -> list[Row]:
+def _walk(chain: JobList) -> list[StoredJob]:
     rows = list(chain.following())
     assert len(rows) == chain.size
     assert [row.stamp for row in rows] == sorted({row.stamp for row in rows})
@@ -77,8 +77,8 @@ def _walk(chain: Chain) -> list[Row]:
     return rows
 
 
-def _listed(timetable: Timetable) -> list:
-    items = [item for _, ticket, item in timetable._heap if item.ticket == ticket]
+def _listed(timetable: DeadlineHeap) -> list:
+    items = [item for _, entry_id, item in timetable._heap if item.entry_id == entry_id]
     assert len(items) == timetable.size
     assert len(timetable._heap) <= 2 * timetable.size + SLACK
     return items
@@ -88,4 +88,4 @@ def rows_alive() -> int:
     """How many rows and lease groups this process keeps, for whatever reason."""
     gc.collect()
     # Not isinstance: it asks an object that is only a proxy, such as the settings of a framework, for its class.
-    return sum(issubclass(type(thing), Row | Group) for thing in gc.get_objects())
+    return sum(issubclass(type(thing), StoredJob | LeaseBatch) for thing in gc.get_objects())

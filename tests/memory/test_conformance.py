@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from scheduler.testing.contract import BackendContract
-from scheduler.testing.rig import OpenBackend
+from scheduler.testing.harness import OpenBackend
 from scheduler_backends.memory import MemoryBackend
 
 

@@ -16,7 +16,7 @@ from scheduler.states import JobState
 from scheduler.testing import ManualClock
 from scheduler.topology import partition_of
 from scheduler_backends.memory import MemoryBackend
-from scheduler_backends.memory.groups import Group
+from scheduler_backends.memory.groups import LeaseBatch
 
 
 def _stored(backend: MemoryBackend, job_id: str) -> dict[str, str]:
@@ -129,7 +129,7 @@ def test_a_snapshot_has_every_value_in_its_field() -> None:
     }
     for name, value in values.items():
         setattr(row, name, value)
-    group = row.group = Group("token", "worker")
+    group = row.group = LeaseBatch("token", "worker")
     group.expires_at = stored_at + timedelta(seconds=25)
     assert row.snapshot() == replace(
         expected, **values, lease_owner="worker", lease_expires_at=stored_at + timedelta(seconds=25)

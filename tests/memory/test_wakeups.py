@@ -11,7 +11,7 @@ from typing import Self
 import pytest
 
 from memory.moves import QUEUE, add, bury, complete, lease, retry
-from scheduler.backend import News, TopologyAdmin, Wakeups
+from scheduler.backend import TopologyAdmin, WakeReason, Wakeups
 from scheduler.errors import BackendClosed, ConfigError
 from scheduler.states import JobState
 from scheduler.testing import ManualClock
@@ -118,18 +118,18 @@ def test_a_wait_under_way_ends_with_the_news(backend: MemoryBackend) -> None:
     waiter = backend.waiter([QUEUE])
     with _Waiting(lambda: waiter.wait(_LONG)) as waiting:
         add(backend)
-        assert waiting.answer() is News.ANY
+        assert waiting.answer() is WakeReason.ANY
 
 
 def test_an_interrupt_ends_the_present_wait_or_the_next(backend: MemoryBackend) -> None:
     waiter = backend.waiter([QUEUE])
     with _Waiting(lambda: waiter.wait(_LONG)) as waiting:
         waiter.interrupt()
-        assert waiting.answer() is News.NONE
+        assert waiting.answer() is WakeReason.NONE
     waiter.interrupt()
-    assert waiter.wait(_LONG) is News.NONE
+    assert waiter.wait(_LONG) is WakeReason.NONE
     started = time.monotonic()
-    assert waiter.wait(0.05) is News.NONE
+    assert waiter.wait(0.05) is WakeReason.NONE
     assert time.monotonic() - started >= 0.04, "an interrupt ends one wait, not two"
 
 
@@ -137,16 +137,16 @@ def test_an_interrupt_swallows_no_news(backend: MemoryBackend) -> None:
     waiter = backend.waiter([QUEUE])
     waiter.interrupt()
     add(backend)
-    assert waiter.wait(_LONG) is News.ANY
+    assert waiter.wait(_LONG) is WakeReason.ANY
 
 
 def test_closing_the_waiter_ends_its_wait(backend: MemoryBackend) -> None:
     waiter = backend.waiter([QUEUE])
     with _Waiting(lambda: waiter.wait(_LONG)) as waiting:
         waiter.close()
-        assert waiting.answer() is News.NONE
+        assert waiting.answer() is WakeReason.NONE
     waiter.close()
-    assert waiter.wait(_LONG) is News.NONE
+    assert waiter.wait(_LONG) is WakeReason.NONE
     add(backend)
 
 
@@ -155,7 +155,7 @@ def test_closing_the_backend_ends_every_wait_and_refuses_another(backend: Memory
     with _Waiting(lambda: waiter.wait(_LONG)) as first, _Waiting(lambda: other.wait(_LONG)) as second:
         backend.close()
         for waiting in (first, second):
-            assert waiting.answer() in (News.NONE, BackendClosed)
+            assert waiting.answer() in (WakeReason.NONE, BackendClosed)
     with pytest.raises(BackendClosed):
         waiter.wait(_LONG)
     with pytest.raises(BackendClosed):
@@ -183,13 +183,13 @@ def test_a_bell_that_nobody_hears_stays_short(backend: MemoryBackend) -> None:
         add(backend)
         complete(backend, lease(backend))
         waiter.interrupt()
-    assert waiter._own_bells.get(SimpleQueue).qsize() <= 2
+    assert waiter._own_signals.get(SimpleQueue).qsize() <= 2
 
 
 def test_closed_waiters_are_forgotten(backend: MemoryBackend) -> None:
     for number in range(100):
         backend.waiter([QUEUE, f"queue {number}"]).close()
-    assert backend._store.bells._waiters == {}
+    assert backend._store.waiters._waiters == {}
 
 
 @pytest.mark.parametrize("timeout", [-1.0, float("nan"), float("inf"), True, "1"])

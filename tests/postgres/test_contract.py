@@ -12,9 +12,9 @@ import sqlalchemy as sa
 
 from damaged_rows import ROWS, Garbage
 from scheduler.testing.contract import BackendContract, Damage
-from scheduler.testing.contract.rooms import SequencesContract
-from scheduler.testing.contract.stand import Stand
-from scheduler.testing.rig import OpenBackend
+from scheduler.testing.contract.fixtures import ContractFixtures
+from scheduler.testing.contract.suite import SequencesContract
+from scheduler.testing.harness import OpenBackend
 from scheduler_backends.postgres import PostgresBackend
 from servers import binaries
 from servers.pgbouncer import PgBouncer
@@ -62,7 +62,7 @@ class TestPostgresBackend(BackendContract):
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
 @pytest.mark.every_flavour
-class TestLongSequences(SequencesContract, Stand):
+class TestLongSequences(SequencesContract, ContractFixtures):
     examples = 200
     steps = 50
 

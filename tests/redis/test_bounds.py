@@ -12,8 +12,8 @@ from scheduler.leases import Completion, Lease
 from scheduler.states import JobState
 from scheduler_backends.redis import RedisBackend, scripts
 from scheduler_backends.redis.keys import Keys, Partition
-from scheduler_backends.redis.mending import Mending
 from scheduler_backends.redis.nodes import Node
+from scheduler_backends.redis.repair import Repair
 from scheduler_backends.redis.watching import Watch
 
 MANY = 5_000
@@ -57,15 +57,15 @@ def test_a_lease_before_a_cancelled_backlog_removes_some_of_it(backend, raw, par
     assert [one.job.id for one in lease(backend)] == ["last"]
     assert lease(backend) == []
     assert raw.llen(partition.key("ready2")) == 0
-    assert not raw.exists(partition.key("tombs"))
-    assert raw.hget(partition.key("meta"), "tombs") == b"0"
+    assert not raw.exists(partition.key("tombstones"))
+    assert raw.hget(partition.key("meta"), "tombstones") == b"0"
 
 
 def test_a_backlog_of_cancelled_jobs_alone_is_removed_at_once(backend, raw, partition):
     cancel_all_but_the_first(backend)
     assert [one.job.id for one in lease(backend, limit=1)] == ["first"]
-    assert not raw.exists(*(partition.key(name) for name in ("ready2", "tombs")))
-    assert raw.hget(partition.key("meta"), "tombs") == b"0"
+    assert not raw.exists(*(partition.key(name) for name in ("ready2", "tombstones")))
+    assert raw.hget(partition.key("meta"), "tombstones") == b"0"
     add(backend, "job 1")  # an id that was cancelled before
     assert [one.job.id for one in lease(backend)] == ["job 1"]
 
@@ -73,7 +73,7 @@ def test_a_backlog_of_cancelled_jobs_alone_is_removed_at_once(backend, raw, part
 def test_live_jobs_survive_wrong_counts_of_dead_ones(backend, raw, partition):
     add(backend, "first", "off", "on")
     backend.cancel("default", ["off"])
-    raw.hset(partition.key("meta"), "tombs", 2)
+    raw.hset(partition.key("meta"), "tombstones", 2)
     assert [one.job.id for one in lease(backend, limit=1)] == ["first"]
     assert [one.job.id for one in lease(backend)] == ["on"]
 
@@ -84,11 +84,11 @@ def test_an_id_cancelled_twice_hides_two_entries_and_no_third(backend, raw, part
         add(backend, "again")
         backend.cancel("default", ["again"])
     add(backend, "again", "other")
-    assert raw.hvals(partition.key("tombs")) == [b"2"]
+    assert raw.hvals(partition.key("tombstones")) == [b"2"]
     assert [one.job.id for one in lease(backend, limit=1)] == ["first"]
     assert [one.job.id for one in lease(backend)] == ["again", "other"]
-    assert not raw.exists(partition.key("tombs"))
-    assert raw.hget(partition.key("meta"), "tombs") == b"0"
+    assert not raw.exists(partition.key("tombstones"))
+    assert raw.hget(partition.key("meta"), "tombstones") == b"0"
 
 
 @pytest.mark.parametrize("limit_and_wrong_by", [(1, 0), (10, 0), (1, 1), (10, 1)])
@@ -109,7 +109,7 @@ def test_the_first_lease_finds_the_job_behind_a_cancelled_backlog(
         assert all(one.moved for one in backend.cancel("default", dead))
     add(backend, "last")
     for number in range(partitions):
-        raw.hincrby(Keys(backend.config.prefix).partition("default", 1, number).key("meta"), "tombs", wrong_by)
+        raw.hincrby(Keys(backend.config.prefix).partition("default", 1, number).key("meta"), "tombstones", wrong_by)
     backend.cancel("default", heads)
     assert [one.job.id for one in lease(backend, limit=limit)] == ["last"]
     assert lease(backend) == []
@@ -179,7 +179,7 @@ def test_the_jobs_of_a_lease_group_that_grew_are_recovered_a_thousand_at_a_time(
         assert 0 <= recovery.ready <= BOUND
     assert len(found) > 3
     assert stats(backend) == (2_500, True)
-    assert raw.hlen(partition.key("holding")) == 0
+    assert raw.hlen(partition.key("lease_members")) == 0
 
 
 def test_a_settle_call_for_many_leases_of_a_partition_is_cut_up(backend, monkeypatch):
@@ -253,9 +253,9 @@ def test_nothing_is_restored_while_more_comes_than_can_be_told_apart(backend, ra
 def test_a_search_that_finds_nothing_is_not_made_again(backend, raw, partition, monkeypatch):
     """The counts are wrong, and no job is in no index."""
     add(backend, "one")
-    raw.hset(partition.key("meta"), "tombs", 5)
+    raw.hset(partition.key("meta"), "tombstones", 5)
     backend.trim(["default"], 100)
     searched: list[object] = []
-    monkeypatch.setattr(Mending, "_restore", lambda *words: searched.append(words))
+    monkeypatch.setattr(Repair, "_restore", lambda *words: searched.append(words))
     backend.trim(["default"], 100)
     assert not searched

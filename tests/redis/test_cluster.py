@@ -12,12 +12,12 @@ from redis.backoff import NoBackoff
 from redis.crc import key_slot
 from redis.retry import Retry
 
-from patience import until
 from scheduler.errors import BackendUnavailable
 from scheduler.identity import new_token
 from scheduler.jobs import NewJob
 from scheduler.leases import Completion
 from scheduler.states import JobState
+from wait_timeout import until
 
 
 def lease(backend, limit=100, duration=600.0):

@@ -8,9 +8,9 @@ import pytest
 
 from redis_damages import OF_JOBS, OF_QUEUES, SOME_OF_JOBS
 from scheduler.testing.contract import BackendContract
-from scheduler.testing.contract.rooms import SequencesContract
-from scheduler.testing.contract.stand import Stand
-from scheduler.testing.rig import OpenBackend
+from scheduler.testing.contract.fixtures import ContractFixtures
+from scheduler.testing.contract.suite import SequencesContract
+from scheduler.testing.harness import OpenBackend
 from scheduler_backends.redis import RedisBackend, RedisConfig
 from servers.redis_sentinel import SentinelGroup
 
@@ -50,7 +50,7 @@ class TestEightPartitions(BackendContract):
 
 @pytest.mark.long
 @pytest.mark.timeout(3_600)
-class TestLongSequences(SequencesContract, Stand):
+class TestLongSequences(SequencesContract, ContractFixtures):
     examples = 1_000
     steps = 50
 

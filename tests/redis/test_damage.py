@@ -7,7 +7,6 @@ from struct import Struct
 
 import pytest
 
-from patience import until
 from scheduler.errors import BackendError, TopologyError
 from scheduler.identity import new_token
 from scheduler.jobs import UNREADABLE, ErrorDetail, NewJob
@@ -17,6 +16,7 @@ from scheduler.states import JobState
 from scheduler.testing import ManualClock
 from scheduler_backends.redis import RedisBackend
 from scheduler_backends.redis.keys import Keys
+from wait_timeout import until
 
 HISTORY = Struct("<IIB").pack(2, 1, 1) + Struct("<IqI").pack(15, 1, 1) + b"E\0\0"  # of two attempts and an error
 
@@ -217,7 +217,7 @@ def test_recovery_lets_go_of_what_has_no_record_and_recovers_the_rest(backend, r
 def test_recovery_finds_the_jobs_of_a_group_whose_list_is_gone(backend, raw, key):
     add(backend, "one", "two")
     lease(backend, duration=0.001)
-    raw.delete(key("holding"))
+    raw.delete(key("lease_members"))
     recovered = 0
     while not recovered:
         recovered = backend.recover_expired(["default"], 100).ready
@@ -391,7 +391,7 @@ def test_numbers_of_a_partition_that_are_none_are_found_anew(backend, new_backen
     backend.release(held)
     keeping = new_backend(redis_url, partitions=1, retention=Retention(cancelled=60.0))
     keeping.cancel("default", ["one"])  # its entry stays behind the first, and its record as well
-    raw.hset(key("meta"), mapping={"due": "x", "tombs": "many", "pause": "", "gate": "ajar", "closing": "soon"})
+    raw.hset(key("meta"), mapping={"due": "x", "tombstones": "many", "pause": "", "gate": "ajar", "closing": "soon"})
     add(backend, "new")
     while backend.promote_due(["default"], 100).next_due is not None:
         pass
@@ -402,7 +402,7 @@ def test_numbers_of_a_partition_that_are_none_are_found_anew(backend, new_backen
     backend.resume("default")
     assert ids(lease(backend)) == ["paused"]
     assert backend.stats(["default"])[0].counts[JobState.READY] == 0
-    assert raw.hget(key("meta"), "tombs") == b"0"
+    assert raw.hget(key("meta"), "tombstones") == b"0"
 
 
 @pytest.mark.parametrize("settle", ["complete", "retry", "bury", "release"])
@@ -410,12 +410,12 @@ def test_a_damaged_count_of_a_lease_call_keeps_nobody_from_settling(backend, raw
     add(backend, "one", "two")
     held = lease(backend)
     group = bytes.fromhex(held[0].token)
-    raw.hset(key("holding"), b"n" + group, "many")
+    raw.hset(key("lease_members"), b"n" + group, "many")
     for one in held:
         wrapped = one if settle == "release" else (Completion if settle == "complete" else Failure)(lease=one)
         assert not getattr(backend, settle)([wrapped])
     assert not raw.zcard(key("expiry"))
-    assert not raw.exists(key("holding"))
+    assert not raw.exists(key("lease_members"))
 
 
 def test_scores_that_nobody_here_writes_keep_no_job_for_ever(new_backend, redis_url, raw):
@@ -442,7 +442,7 @@ def test_cancelled_jobs_whose_number_is_lost_are_not_leased_once_the_queue_was_t
     backend = new_backend(redis_url, partitions=1, retention=Retention(cancelled=60.0))
     add(backend, "one", "off", "two")
     backend.cancel("default", ["off"])
-    raw.hdel(Keys(backend.config.prefix).partition("default", 1, 0).key("meta"), "tombs")
+    raw.hdel(Keys(backend.config.prefix).partition("default", 1, 0).key("meta"), "tombstones")
     backend.trim(["default"], 100)
     assert ids(lease(backend)) == ["one", "two"]
 
@@ -450,7 +450,7 @@ def test_cancelled_jobs_whose_number_is_lost_are_not_leased_once_the_queue_was_t
 def test_leases_whose_members_are_damaged_come_back(backend, raw, key):
     add(backend, "one", "two")
     (held, _) = lease(backend, duration=0.001)
-    raw.hset(key("holding"), bytes.fromhex(held.token), b"\xff\0\0x")
+    raw.hset(key("lease_members"), bytes.fromhex(held.token), b"\xff\0\0x")
     recovered = 0
     while recovered < 2:
         recovered += backend.recover_expired(["default"], 100).ready
@@ -466,7 +466,7 @@ def server_time(raw) -> float:
 WRITTEN = {
     "enqueue": ("ready2", "scheduled", "jobs"),
     "promote_due": ("ready2",),
-    "lease": ("leased", "expiry", "holding"),
+    "lease": ("leased", "expiry", "lease_members"),
     "retry": ("waiting", "history"),
     "bury": ("dead", "history"),
     "release": ("ready2",),

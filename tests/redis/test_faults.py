@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from patience import BOUND, PATIENCE, until
 from scheduler.errors import BackendClosed, BackendError, BackendUnavailable
 from scheduler.identity import new_token
 from scheduler.jobs import ErrorDetail, NewJob
@@ -17,6 +16,7 @@ from scheduler.leases import Completion, Failure, Lease
 from scheduler.queues import Retention
 from scheduler.states import JobState
 from scheduler_backends.redis import RedisBackend, nodes, scripts
+from wait_timeout import BOUND, WAIT_TIMEOUT, until
 
 FAILURE = ErrorDetail(kind="ValueError", message="once")
 
@@ -187,7 +187,7 @@ def test_a_flush_in_the_middle_of_a_group_of_calls_goes_unnoticed(new_backend, r
                 done += [one.job.id for one in held]
     finally:
         stop.set()
-        thread.join(PATIENCE)
+        thread.join(WAIT_TIMEOUT)
     assert len(done) == len(set(done)) == 30 * 32
 
 
@@ -434,7 +434,7 @@ def test_closing_lets_go_of_every_connection(new_redis_server, new_backend):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(PATIENCE)
+        thread.join(WAIT_TIMEOUT)
     waiter = backend.waiter(["default"])
     waiter.wait(0.01)
     backend.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.backend import News
+from scheduler.backend import WakeReason
 from scheduler.errors import BackendError
 from scheduler.identity import new_token
 from scheduler.jobs import NewJob
@@ -145,7 +145,7 @@ def test_a_message_of_another_form_is_news_of_everything(new_backend, redis_url,
     waiter = backend.waiter(["default"])
     assert waiter.wait(10.0)
     raw.publish(backend._keys.channel("default"), b"something else")
-    assert waiter.wait(10.0) is News.ANY
+    assert waiter.wait(10.0) is WakeReason.ANY
     waiter.close()
 
 
@@ -169,10 +169,10 @@ def test_a_lease_call_that_fell_into_parts_leaves_nothing_behind(backend, raw):
     held = lease(backend)
     for some in (held[:4], held[:2], held[4:]):
         assert backend.renew(some, 60.0).refused == []
-    (holding,) = raw.keys(f"*{backend.config.prefix}*:i")
+    (lease_members,) = raw.keys(f"*{backend.config.prefix}*:i")
     (expiry,) = raw.keys(f"*{backend.config.prefix}*:g")
     assert raw.zcard(expiry) > 1
     assert backend.complete([Completion(lease=one) for one in held[:3]]) == []
     assert raw.zcard(expiry)
     assert backend.complete([Completion(lease=one) for one in held[3:]]) == []
-    assert not raw.exists(holding, expiry)
+    assert not raw.exists(lease_members, expiry)

@@ -11,14 +11,14 @@ from contextlib import contextmanager
 
 import pytest
 
-from patience import PATIENCE, until
 from scheduler.errors import BackendUnavailable
 from scheduler.identity import new_token
 from scheduler.jobs import NewJob
 from scheduler.leases import Completion, Lease
 from scheduler.topology import partition_of
-from scheduler_backends.redis import RedisBackend, marks, moving
+from scheduler_backends.redis import RedisBackend, maintenance, marks
 from scheduler_backends.redis.changes import Changes
+from wait_timeout import WAIT_TIMEOUT, until
 
 QUEUES = tuple(f"queue {number}" for number in range(40))  # of 8 partitions each
 
@@ -48,7 +48,7 @@ def listening(backend: RedisBackend, queues=QUEUES) -> Iterator[None]:
     def listen() -> None:
         while not ended.is_set():
             try:
-                waiter.wait(PATIENCE)
+                waiter.wait(WAIT_TIMEOUT)
             except BackendUnavailable:
                 ended.wait(0.01)
 
@@ -131,9 +131,9 @@ def test_a_delayed_job_is_known_without_asking_all(worker, commands, new_backend
     until(lambda: worker._watch._sooner)
     found: list[float | None] = []
     sent, _ = commands(lambda: found.append(worker.promote_due(QUEUES, 1_000).next_due))
-    assert found[0] == pytest.approx(30.0, abs=PATIENCE)
+    assert found[0] == pytest.approx(30.0, abs=WAIT_TIMEOUT)
     assert sent <= 11
-    assert worker.promote_due(QUEUES, 1_000).next_due == pytest.approx(30.0, abs=PATIENCE)
+    assert worker.promote_due(QUEUES, 1_000).next_due == pytest.approx(30.0, abs=WAIT_TIMEOUT)
 
 
 def test_delayed_jobs_of_many_queues_all_become_ready(worker, new_backend, redis_url):
@@ -156,7 +156,7 @@ def test_what_was_enqueued_while_nobody_listened_is_found(new_backend, redis_url
         producer.enqueue([NewJob(type="t", queue=QUEUES[3], delay=60.0)])
         with listening(backend):
             assert drain(backend) == len(QUEUES)
-            assert backend.promote_due(QUEUES, 1_000).next_due == pytest.approx(60.0, abs=PATIENCE)
+            assert backend.promote_due(QUEUES, 1_000).next_due == pytest.approx(60.0, abs=WAIT_TIMEOUT)
 
 
 def test_without_a_listener_every_call_is_exact(new_backend, redis_url):
@@ -172,7 +172,7 @@ def test_who_waits_and_leases_in_turn_misses_nothing(new_backend, redis_url):
     """A message that nobody has read yet must not make a lease answer that nothing is there."""
     backend, producer = new_backend(redis_url), new_backend(redis_url)
     waiter = backend.waiter(QUEUES)
-    waiter.wait(PATIENCE)
+    waiter.wait(WAIT_TIMEOUT)
     for queue in QUEUES[::5]:
         producer.enqueue([NewJob(type="t", queue=queue)])
         assert len(lease(backend)) == 1
@@ -180,7 +180,7 @@ def test_who_waits_and_leases_in_turn_misses_nothing(new_backend, redis_url):
 
 
 def test_news_that_were_lost_are_found_by_the_slow_round(worker, new_backend, redis_url, monkeypatch):
-    monkeypatch.setattr(moving, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(maintenance, "LOOK_EVERY", 0.0)
     producer = new_backend(redis_url)
     producer.enqueue([NewJob(type="t", queue=QUEUES[11]), NewJob(type="t", queue=QUEUES[30], delay=0.001)])
     until(lambda: worker._watch._ready and worker._watch._sooner)

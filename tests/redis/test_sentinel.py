@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from patience import until
 from scheduler.errors import BackendUnavailable
 from scheduler.identity import new_token
 from scheduler.jobs import NewJob
 from scheduler.leases import Completion
 from scheduler.states import JobState
+from wait_timeout import until
 
 
 def answers(call) -> bool:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from patience import PATIENCE
 from scheduler.errors import BackendError, BackendUnavailable
+from wait_timeout import WAIT_TIMEOUT
 
 
 class TlsServer:
@@ -41,7 +41,7 @@ class TlsServer:
         with suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
-        self._thread.join(PATIENCE)
+        self._thread.join(WAIT_TIMEOUT)
 
 
 @pytest.fixture

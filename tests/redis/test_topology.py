@@ -8,7 +8,6 @@ from itertools import chain
 
 import pytest
 
-from patience import PATIENCE, until
 from scheduler.backend import TopologyAdmin, Wakeups
 from scheduler.errors import BackendUnavailable, TopologyError
 from scheduler.identity import new_token
@@ -19,6 +18,7 @@ from scheduler.topology import partition_of
 from scheduler_backends.redis import scripts, topology
 from scheduler_backends.redis.codec import body_of
 from scheduler_backends.redis.keys import Keys
+from wait_timeout import WAIT_TIMEOUT, until
 
 
 def add(backend, *ids, **fields):
@@ -268,7 +268,7 @@ def test_versions_change_while_threads_enqueue_and_work(new_backend, redis_url):
     finally:
         stop.set()
         for thread in threads:
-            thread.join(PATIENCE)
+            thread.join(WAIT_TIMEOUT)
     assert not failures
     assert sorted([*chain(*done), *complete(admin)]) == sorted([*chain(*enqueued), "first"])
 

@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from patience import BOUND, PATIENCE, until
 from scheduler.errors import BackendUnavailable
 from scheduler.jobs import NewJob
 from scheduler_backends.redis import wakeups
+from wait_timeout import BOUND, WAIT_TIMEOUT, until
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_connection_that_went_silent_is_found_out(rung, monkeypatch):
     monkeypatch.setattr(wakeups, "PING_AFTER", 0.2)
     proxy.black_hole()
     started = time.monotonic()
-    until(lambda: raises_unavailable(lambda: waiter.wait(PATIENCE)))
+    until(lambda: raises_unavailable(lambda: waiter.wait(WAIT_TIMEOUT)))
     assert time.monotonic() - started < BOUND
     proxy.heal()
     until(lambda: not raises_unavailable(lambda: waiter.wait(0.5)))
@@ -90,7 +90,7 @@ def test_only_news_are_published(new_backend, redis_url, raw):
         def news() -> int:
             count = 0
             raw.publish(backend._keys.channel("default").decode(), "end")
-            while (message := pubsub.get_message(timeout=PATIENCE)) is None or message["data"] != b"end":
+            while (message := pubsub.get_message(timeout=WAIT_TIMEOUT)) is None or message["data"] != b"end":
                 count += message is not None
             return count
 
@@ -112,9 +112,9 @@ def test_many_threads_may_interrupt(rung):
     threads = [threading.Thread(target=waiter.interrupt) for _ in range(50)]
     for thread in threads:
         thread.start()
-    waiter.wait(PATIENCE)
+    waiter.wait(WAIT_TIMEOUT)
     for thread in threads:
-        thread.join(PATIENCE)
+        thread.join(WAIT_TIMEOUT)
     waiter.wait(0.0)
     started = time.monotonic()
     waiter.wait(0.05)

@@ -12,9 +12,9 @@ import pytest
 
 from damaged_rows import ROWS, Garbage
 from scheduler.testing.contract import BackendContract, Damage
-from scheduler.testing.contract.rooms import SequencesContract
-from scheduler.testing.contract.stand import Stand
-from scheduler.testing.rig import OpenBackend
+from scheduler.testing.contract.fixtures import ContractFixtures
+from scheduler.testing.contract.suite import SequencesContract
+from scheduler.testing.harness import OpenBackend
 from scheduler_backends.sqlite import SqliteBackend
 
 
@@ -49,7 +49,7 @@ class TestSqliteBackend(BackendContract):
 
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
-class TestLongSequences(SequencesContract, Stand):
+class TestLongSequences(SequencesContract, ContractFixtures):
     examples = 1_000
     steps = 50
 

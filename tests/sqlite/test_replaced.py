@@ -19,7 +19,7 @@ from scheduler.worker import Worker
 from scheduler_backends.sqlite import SqliteBackend
 
 QUEUE = "replaced"
-PATIENCE = 60.0
+WAIT_TIMEOUT = 60.0
 
 
 def new_job() -> NewJob:
@@ -158,7 +158,7 @@ def test_a_worker_waits_and_goes_on_with_the_restored_file(path):
     worker.handler("mail")(lambda job, ctx: (second if first.is_set() else first).set())
     with worker:
         backend.enqueue([new_job()])
-        assert first.wait(PATIENCE)
+        assert first.wait(WAIT_TIMEOUT)
         shutil.copy(copy_of(path), path.with_name("kept.db"))
         remove(path)
         with pytest.raises(BackendError, match="removed"):
@@ -166,6 +166,6 @@ def test_a_worker_waits_and_goes_on_with_the_restored_file(path):
         path.with_name("kept.db").rename(path)
         producer = SqliteBackend(path)
         producer.enqueue([new_job()])
-        assert second.wait(PATIENCE)
+        assert second.wait(WAIT_TIMEOUT)
         producer.close()
     backend.close()

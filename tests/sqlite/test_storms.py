@@ -17,7 +17,7 @@ from scheduler_backends.sqlite import SqliteBackend
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_200)]
 
 PRODUCERS, WORKERS = 2, 4
-PATIENCE = 900.0  # seconds, on a loaded machine
+WAIT_TIMEOUT = 900.0  # seconds, on a loaded machine
 
 
 @pytest.mark.parametrize("kills", [True, False], ids=["killed", "left alone"])
@@ -31,7 +31,7 @@ def test_every_acknowledged_job_succeeds_once_and_the_file_stays_sound(tmp_path,
             crew.add_worker()
         for _ in range(PRODUCERS):
             crew.add_producer(jobs // PRODUCERS)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + WAIT_TIMEOUT
         while True:
             assert time.monotonic() < deadline, "the jobs are not done in time"
             time.sleep(1.0)  # the pace of the kills

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.backend import News
+from scheduler.backend import WakeReason
 from scheduler.errors import BackendError
 from scheduler.jobs import NewJob
 from scheduler_backends.sqlite import SqliteBackend, inotify, watching
 from scheduler_backends.sqlite.wakeups import SqliteWaiter
 
 QUEUE = "waking"
-PATIENCE = 30.0
+WAIT_TIMEOUT = 30.0
 # Enqueues to the queue named on each line of its input, and prints a line once it is stored.
 PRODUCER = """
 import sys
@@ -90,7 +90,7 @@ def program(source: str, *arguments: object, **variables: str) -> Iterator[subpr
         process.stdin.close()
         process.stdout.close()
         try:
-            process.wait(PATIENCE)
+            process.wait(WAIT_TIMEOUT)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -106,9 +106,9 @@ def heard(process: subprocess.Popen[str]) -> None:
 
 
 def woken(waiter: SqliteWaiter) -> bool:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + WAIT_TIMEOUT
     while (left := deadline - time.monotonic()) > 0.0:
-        if News.READY in waiter.wait(left):
+        if WakeReason.JOBS_READY in waiter.wait(left):
             return True
     return False
 
@@ -202,7 +202,10 @@ def test_a_checkpoint_by_another_process_leaves_the_watch_in_place(backend, path
             take_all(backend)
             quieten(waiter)
             subprocess.run(
-                [sys.executable, "-c", CHECKPOINT, str(path), mode], check=True, timeout=PATIENCE, capture_output=True
+                [sys.executable, "-c", CHECKPOINT, str(path), mode],
+                check=True,
+                timeout=WAIT_TIMEOUT,
+                capture_output=True,
             )
             quieten(waiter)
             tell(producer)
@@ -227,7 +230,7 @@ def test_a_waiter_goes_on_once_its_log_was_removed(backend, path, way):
         direct.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     Path(f"{path}-wal").unlink()
     with program(PRODUCER, path) as producer, closing(waiter):
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + WAIT_TIMEOUT
         raised = False
         while not raised:  # as a worker would, which waits again
             assert time.monotonic() < deadline
@@ -268,7 +271,7 @@ def test_waiters_of_several_files_share_one_instance(tmp_path):
     for other in others:
         other.enqueue([NewJob(type="mail", queue=QUEUE)])
     for thread in threads:
-        thread.join(2 * PATIENCE)
+        thread.join(2 * WAIT_TIMEOUT)
     assert results == [True] * 6
     for waiter in waiters:
         waiter.close()
@@ -282,11 +285,11 @@ def test_sooner_is_told_once(backend, path):
     waiter = backend.waiter([QUEUE])
     quieten(waiter)
     other.enqueue([NewJob(type="mail", queue=QUEUE, delay=50.0)])
-    assert waiter.wait(PATIENCE) == News.SOONER
+    assert waiter.wait(WAIT_TIMEOUT) == WakeReason.EARLIER_DUE_TIME
     other.enqueue([NewJob(type="mail", queue=QUEUE, delay=55.0)])
     assert not waiter.wait(0.2), "the next due time is the same"
     other.enqueue([NewJob(type="mail", queue=QUEUE, delay=40.0)])
-    assert waiter.wait(PATIENCE) == News.SOONER
+    assert waiter.wait(WAIT_TIMEOUT) == WakeReason.EARLIER_DUE_TIME
     waiter.close()
     other.close()
 

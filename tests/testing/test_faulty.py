@@ -14,7 +14,7 @@ from scheduler.queues import Retention
 from scheduler.testing import ManualClock, faulty
 from scheduler_backends.memory import MemoryBackend
 
-PATIENCE = 20.0
+WAIT_TIMEOUT = 20.0
 
 
 def stored(backend: Backend) -> int:
@@ -116,10 +116,10 @@ def test_a_blocked_call_waits_until_it_is_released() -> None:
     gate = backend.faults.block("enqueue")
     thread = threading.Thread(target=backend.enqueue, args=([NewJob(type="a")],))
     thread.start()
-    assert gate.entered.wait(PATIENCE)
+    assert gate.entered.wait(WAIT_TIMEOUT)
     assert stored(backend) == 0
     gate.release()
-    thread.join(PATIENCE)
+    thread.join(WAIT_TIMEOUT)
     assert not thread.is_alive()
     assert stored(backend) == 1
 
@@ -130,11 +130,11 @@ def test_clear_lets_blocked_calls_go_on() -> None:
     threads = [threading.Thread(target=backend.ping) for _ in range(3)]
     for thread in threads:
         thread.start()
-    assert gate.entered.wait(PATIENCE)
-    assert backend.faults.wait_for("ping", calls=3, timeout=PATIENCE)
+    assert gate.entered.wait(WAIT_TIMEOUT)
+    assert backend.faults.wait_for("ping", calls=3, timeout=WAIT_TIMEOUT)
     backend.faults.clear()
     for thread in threads:
-        thread.join(PATIENCE)
+        thread.join(WAIT_TIMEOUT)
     assert not any(thread.is_alive() for thread in threads)
 
 
@@ -143,8 +143,8 @@ def test_calls_are_recorded_with_their_arguments_and_waited_for() -> None:
     assert not backend.faults.wait_for("ping", timeout=0.01)
     thread = threading.Thread(target=backend.pause, args=("q",))
     thread.start()
-    assert backend.faults.wait_for("pause", timeout=PATIENCE)
-    thread.join(PATIENCE)
+    assert backend.faults.wait_for("pause", timeout=WAIT_TIMEOUT)
+    thread.join(WAIT_TIMEOUT)
     backend.list("q", "ready", limit=7)
     first, second = backend.faults.calls
     assert (first.method, first.args, first.kwargs) == ("pause", ("q",), {})
@@ -182,5 +182,5 @@ def test_many_threads_share_one_plan() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(PATIENCE)
+        thread.join(WAIT_TIMEOUT)
     assert (len(failures), backend.faults.count("ping")) == (50, 200)

@@ -6,15 +6,15 @@ from functools import partial
 
 import pytest
 
-from scheduler.testing.contract.rooms import SequencesContract
-from scheduler.testing.contract.stand import Stand
-from scheduler.testing.rig import OpenBackend
+from scheduler.testing.contract.fixtures import ContractFixtures
+from scheduler.testing.contract.suite import SequencesContract
+from scheduler.testing.harness import OpenBackend
 from scheduler_backends.memory import MemoryBackend
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
-class TestMemoryBackend(SequencesContract, Stand):
+class TestMemoryBackend(SequencesContract, ContractFixtures):
     examples = 1_000
     steps = 50
 

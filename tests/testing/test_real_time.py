@@ -11,9 +11,9 @@ import pytest
 from examples.own_backend import DictBackend
 from scheduler.clock import SystemClock
 from scheduler.errors import BackendClosed
-from scheduler.testing.contract import BackendContract, rooms
-from scheduler.testing.contract.stand import Stand
-from scheduler.testing.rig import OpenBackend
+from scheduler.testing.contract import BackendContract, suite
+from scheduler.testing.contract.fixtures import ContractFixtures
+from scheduler.testing.harness import OpenBackend
 
 
 class ClocklessBackend(DictBackend):
@@ -37,15 +37,15 @@ class Opens:
         return ClocklessBackend
 
 
-class TestRecoveryInRealTime(Opens, rooms.RecoverContract, Stand):
+class TestRecoveryInRealTime(Opens, suite.RecoverContract, ContractFixtures):
     pass
 
 
-class TestPromotionInRealTime(Opens, rooms.PromoteContract, Stand):
+class TestPromotionInRealTime(Opens, suite.PromoteContract, ContractFixtures):
     pass
 
 
-class TestLostAnswersInRealTime(Opens, rooms.RepeatsContract, Stand):
+class TestLostAnswersInRealTime(Opens, suite.RepeatsContract, ContractFixtures):
     pass
 
 

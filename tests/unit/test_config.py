@@ -18,7 +18,7 @@ from scheduler.retry import RetryPolicy
 
 NO_NUMBERS: Sequence[object] = (-1, -0.001, math.nan, math.inf, -math.inf, 10**400, True, None, "1")
 INTERVALS = ("poll_interval", "lease_duration", "heartbeat_interval", "recover_interval", "unknown_type_delay")
-GRACES = ("shutdown_grace", "timeout_grace", "unknown_type_patience")  # zero is lawful
+GRACES = ("shutdown_grace", "timeout_grace", "unknown_type_timeout")  # zero is lawful
 
 
 def refused_field(kind: type[ProducerConfig | WorkerConfig], **options: object) -> str:
@@ -68,7 +68,7 @@ def test_a_workers_defaults() -> None:
     assert (config.queues, config.concurrency, config.batch_size, config.queue_buffer) == (("default",), 10, 64, 1)
     assert (config.poll_interval, config.lease_duration, config.heartbeat_interval) == (1.0, 30.0, 10.0)
     assert (config.recover_interval, config.shutdown_grace, config.timeout_grace) == (10.0, 25.0, 1.0)
-    assert (config.unknown_type_delay, config.unknown_type_patience) == (30.0, 86_400.0)
+    assert (config.unknown_type_delay, config.unknown_type_timeout) == (30.0, 86_400.0)
     assert (config.held_limit, config.stuck_limit, config.retry_policy) == (20, 10, RetryPolicy())
 
 

@@ -45,7 +45,7 @@ def test_type_checkers_and_programs_see_the_same_names() -> None:
 def test_a_public_name_is_what_its_module_defines(name: str, module: str) -> None:
     found = getattr(scheduler, name)
     assert found is getattr(importlib.import_module(module), name)
-    assert found.__module__.startswith(module)  # the worker's rooms are one to the outside
+    assert found.__module__.startswith(module)  # the worker's modules are one to the outside
 
 
 def test_every_error_is_public() -> None:
@@ -67,7 +67,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         scheduler.Consumer  # type: ignore[attr-defined]  # noqa: B018 - what the test is about
     with pytest.raises(ImportError):
         from scheduler import Consumer  # type: ignore[attr-defined]  # noqa: F401, PLC0415 - as above
-    assert not hasattr(scheduler, "MAX_NAME")  # names of the rooms' own are not offered
+    assert not hasattr(scheduler, "MAX_NAME")  # names of the modules' own are not offered
 
 
 def test_rooms_are_imported_as_usual() -> None:
@@ -117,6 +117,6 @@ print(scheduler.__version__)
 
 def test_no_public_name_is_a_rooms_name() -> None:
     """Importing such a room would put the module in the name's place."""
-    rooms = {module.name for module in pkgutil.iter_modules(scheduler.__path__)}
-    assert "errors" in rooms
-    assert not rooms & set(scheduler.__all__)
+    modules = {module.name for module in pkgutil.iter_modules(scheduler.__path__)}
+    assert "errors" in modules
+    assert not modules & set(scheduler.__all__)

@@ -1,5 +1,5 @@
 """
-The store on which the worker's tests run: every test that takes `stand` or `open_backend` runs on each of `STORES`.
+The store on which the worker's tests run: every test that takes `harness` or `open_backend` runs on each of `STORES`.
 
 To run them on one more store, add its opener: it takes the test's `request`, from which it can get the store's own
 fixtures, and answers what opens backends on one and the same empty store. Queues bear new names in every test, so a
@@ -21,7 +21,7 @@ from scheduler.backend import Backend
 from scheduler.queues import Retention
 from scheduler_backends.memory import MemoryBackend
 from scheduler_backends.sqlite import SqliteBackend
-from worker.stand import KEEP, OpenBackend, Stand
+from worker.harness import KEEP, OpenBackend, WorkerHarness
 
 
 def _memory(request: pytest.FixtureRequest) -> Callable[[Retention], Backend]:
@@ -91,16 +91,16 @@ def open_backend(request: pytest.FixtureRequest) -> Iterator[OpenBackend]:
 
 
 @pytest.fixture
-def stand(open_backend: OpenBackend) -> Iterator[Stand]:
+def harness(open_backend: OpenBackend) -> Iterator[WorkerHarness]:
     """A store that keeps what has finished, behind faults, with a queue of this test's own."""
-    stand = Stand(open_backend())
-    yield stand
-    stand.close()
+    harness = WorkerHarness(open_backend())
+    yield harness
+    harness.close()
 
 
 @pytest.fixture
-def bare(open_backend: OpenBackend) -> Iterator[Stand]:
-    """As `stand`, on a store with the default retention: succeeded jobs are gone at once."""
-    stand = Stand(open_backend(Retention()))
-    yield stand
-    stand.close()
+def bare(open_backend: OpenBackend) -> Iterator[WorkerHarness]:
+    """As `harness`, on a store with the default retention: succeeded jobs are gone at once."""
+    harness = WorkerHarness(open_backend(Retention()))
+    yield harness
+    harness.close()

@@ -13,8 +13,8 @@ from scheduler.jobs import Job, Priority
 from scheduler.serializers import JsonSerializer
 from scheduler.states import JobState
 from scheduler.worker.context import JobContext, current_job
+from worker.harness import SOON
 from worker.scripts import run_python
-from worker.stand import SOON
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from worker.stand import SOON
+from worker.harness import SOON
 
 # A collection that starts while a frame is looked at runs Python, so the other thread runs too and leaves that frame.
 # Frames of many sizes: what is left behind is then soon overwritten by something else.

@@ -8,25 +8,25 @@ import pytest
 
 from scheduler.config import WorkerConfig
 from scheduler.worker import Worker
+from worker.harness import SOON, WorkerHarness
 from worker.scripts import run_python
-from worker.stand import SOON, Stand
 
 
-def test_an_idle_worker_makes_at_most_three_calls_a_second(stand: Stand) -> None:
+def test_an_idle_worker_makes_at_most_three_calls_a_second(harness: WorkerHarness) -> None:
     """With the default configuration; a wait for wake-ups is not a call."""
-    worker = Worker(stand.backend, WorkerConfig(queues=(stand.queue,)), metrics=stand.watch)
-    worker.handle("work", stand.count_runs)
+    worker = Worker(harness.backend, WorkerConfig(queues=(harness.queue,)), metrics=harness.watch)
+    worker.handle("work", harness.count_runs)
     with worker:
-        assert stand.faults.wait_for("lease", calls=1)
-        began, before = time.monotonic(), calls(stand)
-        assert stand.faults.wait_for("lease", calls=stand.faults.count("lease") + 4, timeout=SOON)
-        made, took = calls(stand) - before, time.monotonic() - began
+        assert harness.faults.wait_for("lease", calls=1)
+        began, before = time.monotonic(), calls(harness)
+        assert harness.faults.wait_for("lease", calls=harness.faults.count("lease") + 4, timeout=SOON)
+        made, took = calls(harness) - before, time.monotonic() - began
     # Two more than the rate allows: those of the first and the last moment.
     assert made <= 3 * took + 2, f"{made} calls in {took:.1f} s"
 
 
-def calls(stand: Stand) -> int:
-    return stand.faults.count() - (stand.faults.count("wait") if "wait" in stand.faults._methods else 0)
+def calls(harness: WorkerHarness) -> int:
+    return harness.faults.count() - (harness.faults.count("wait") if "wait" in harness.faults._methods else 0)
 
 
 SWITCHES = """

@@ -14,10 +14,10 @@ from scheduler.identity import new_token
 from scheduler.leases import Completion, Failure, Lease
 from scheduler.serializers import JsonSerializer
 from scheduler.worker.context import JobContext
+from scheduler.worker.held_job import HeldJob
 from scheduler.worker.inflight import InFlight
 from scheduler.worker.outcome import Outcome, Verdict
-from scheduler.worker.rows import Row
-from worker.stand import SOON
+from worker.harness import SOON
 from worker.test_runner import a_lease
 
 
@@ -27,7 +27,7 @@ class Table(InFlight):
     def __init__(self, *, lease_duration: float = 30.0, **config: object) -> None:
         self.rings = 0
         chosen = WorkerConfig(lease_duration=lease_duration, heartbeat_interval=lease_duration / 3, **config)  # type: ignore[arg-type]  # by name
-        super().__init__(chosen, open_context=_open, ring_deadlines=self._count)
+        super().__init__(chosen, open_context=_open, wake_deadlines=self._count)
 
     def _count(self) -> None:
         self.rings += 1
@@ -38,7 +38,7 @@ class Table(InFlight):
         self.take_in(leases)
         return leases
 
-    def start(self) -> Row:
+    def start(self) -> HeldJob:
         row = self.begin()
         assert row is not None
         return row
@@ -66,11 +66,11 @@ def some(count: int, **fields: object) -> list[Lease]:
     return leases
 
 
-def done(row: Row) -> Outcome:
+def done(row: HeldJob) -> Outcome:
     return Outcome(Verdict.COMPLETE, Completion(lease=row.lease))
 
 
-def timed_out(row: Row) -> Outcome:
+def timed_out(row: HeldJob) -> Outcome:
     return Outcome(Verdict.RETRY, Failure(lease=row.lease))
 
 
@@ -485,4 +485,4 @@ def test_under_many_threads_every_job_is_run_and_recorded_once_and_no_bound_is_p
         thread.join(SOON)
     assert not problems
     assert len(recorded) == len(set(recorded)) == len(ran) == len(set(ran)) == total
-    assert (table.held, table.unfinished, table._shifts) == (0, 0, 0)
+    assert (table.held, table.unfinished, table._active_threads) == (0, 0, 0)

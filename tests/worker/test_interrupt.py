@@ -29,7 +29,7 @@ from scheduler.states import JobState
 from scheduler.testing import drain
 from scheduler.worker.interrupt import Interruptible
 from scheduler_backends.memory import MemoryBackend
-from worker.stand import SOON, Stand
+from worker.harness import SOON, WorkerHarness
 
 
 def test_what_returns_or_raises_by_itself_comes_through() -> None:
@@ -431,9 +431,9 @@ def test_what_others_drop_is_reported_as_before(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.every_store
-def test_every_call_of_a_store_is_a_critical_section(stand: Stand) -> None:
+def test_every_call_of_a_store_is_a_critical_section(harness: WorkerHarness) -> None:
     """Wherever it is defined, in the class of the store or in one of those that it is made of."""
-    kind = type(stand.backend.wrapped)
+    kind = type(harness.backend.wrapped)
     abilities = (Wakeups, TopologyAdmin, TransactionalEnqueue)
     offered = [name for ability in abilities if issubclass(kind, ability) for name in vars(ability)]
     for name in {*vars(Backend), *offered}:

@@ -26,7 +26,7 @@ from scheduler.producer import Producer
 from scheduler.states import JobState
 from scheduler.testing import drain
 from scheduler.worker import JobContext
-from worker.stand import SOON, Stand
+from worker.harness import SOON, WorkerHarness
 
 _THREADS = 4
 _LONGEST = 0.04  # seconds until an interrupt
@@ -68,10 +68,10 @@ class LoggingMetrics(CountingMetrics):
 class Restless:
     """A handler that does all of this until it is interrupted, or until a moment close to its timeout."""
 
-    def __init__(self, stand: Stand, log: logging.Logger) -> None:
-        self._backend = stand.backend.wrapped
-        self._queue = stand.queue
-        self._other = f"{stand.queue}-other"
+    def __init__(self, harness: WorkerHarness, log: logging.Logger) -> None:
+        self._backend = harness.backend.wrapped
+        self._queue = harness.queue
+        self._other = f"{harness.queue}-other"
         self._log = log
         self._lock = threading.Lock()
         self._condition = threading.Condition()
@@ -115,9 +115,9 @@ class Restless:
             assert self.metrics._locks.get(threading.RLock).acquire(timeout=SOON)
 
 
-def assert_every_call_works(stand: Stand) -> None:
+def assert_every_call_works(harness: WorkerHarness) -> None:
     """On a thread that may be lost: a lock that is held for ever would keep the test."""
-    backend, queue = stand.backend.wrapped, f"{stand.queue}-after"
+    backend, queue = harness.backend.wrapped, f"{harness.queue}-after"
     failed: list[BaseException] = []
 
     def calls() -> None:
@@ -147,10 +147,10 @@ def assert_every_call_works(stand: Stand) -> None:
     assert not failed, failed
 
 
-def storm(stand: Stand, log: logging.Logger, jobs: int) -> tuple[int, int]:
+def storm(harness: WorkerHarness, log: logging.Logger, jobs: int) -> tuple[int, int]:
     """So many of them, and what must be true afterwards; (how many timed out, how many succeeded)."""
-    restless = Restless(stand, log)
-    worker = stand.worker(restless, interrupt=True, concurrency=_THREADS, timeout_grace=SOON, poll_interval=1.0)
+    restless = Restless(harness, log)
+    worker = harness.worker(restless, interrupt=True, concurrency=_THREADS, timeout_grace=SOON, poll_interval=1.0)
     meet = threading.Barrier(_THREADS)
     worker.handle("meet", lambda job, ctx: meet.wait(SOON))
     kinds: list[str] = []
@@ -158,25 +158,27 @@ def storm(stand: Stand, log: logging.Logger, jobs: int) -> tuple[int, int]:
         left = jobs
         while left:
             some = min(left, 200)
-            ids = [stand.add(timeout=random.uniform(0.002, _LONGEST), max_retries=0).id for _ in range(some)]
-            stand.until_finished(*ids, within=4 * SOON)
-            for job in (stand.job(id) for id in ids):
+            ids = [harness.add(timeout=random.uniform(0.002, _LONGEST), max_retries=0).id for _ in range(some)]
+            harness.until_finished(*ids, within=4 * SOON)
+            for job in (harness.job(id) for id in ids):
                 kinds.append(job.state if job.state is JobState.SUCCEEDED else job.errors[0].kind)
                 assert not job.errors or "was interrupted at its timeout" in job.errors[0].message, job.errors
             left -= some
         assert worker.health.stuck == 0
         assert set(kinds) <= {JobState.SUCCEEDED, "JobTimeout"}
-        stand.until_finished(*(stand.add(type="meet").id for _ in range(_THREADS)))
+        harness.until_finished(*(harness.add(type="meet").id for _ in range(_THREADS)))
         assert not meet.broken, "a thread is lost"
         restless.assert_free()
-        assert_every_call_works(stand)
+        assert_every_call_works(harness)
     return kinds.count("JobTimeout"), kinds.count(JobState.SUCCEEDED)
 
 
 @pytest.mark.every_store
 @pytest.mark.usefixtures("_switching_often")
-def test_interrupts_at_random_moments_leave_no_lock_held_and_lose_no_thread(stand: Stand, log: logging.Logger) -> None:
-    timed_out, succeeded = storm(stand, log, 60)
+def test_interrupts_at_random_moments_leave_no_lock_held_and_lose_no_thread(
+    harness: WorkerHarness, log: logging.Logger
+) -> None:
+    timed_out, succeeded = storm(harness, log, 60)
     assert timed_out > 10
     assert timed_out + succeeded == 60
 
@@ -186,9 +188,9 @@ def test_interrupts_at_random_moments_leave_no_lock_held_and_lose_no_thread(stan
 @pytest.mark.every_store
 @pytest.mark.usefixtures("_switching_often")
 def test_two_thousand_interrupts_leave_no_lock_held_and_lose_no_thread(
-    stand: Stand, log: logging.Logger, record_property: Callable[[str, object], None]
+    harness: WorkerHarness, log: logging.Logger, record_property: Callable[[str, object], None]
 ) -> None:
-    timed_out, succeeded = storm(stand, log, 2_000)
+    timed_out, succeeded = storm(harness, log, 2_000)
     record_property("timed out", timed_out)
     sys.stdout.write(f"{timed_out} timed out, {succeeded} succeeded\n")
     assert timed_out > 1_000

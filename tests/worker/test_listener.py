@@ -6,18 +6,18 @@ from collections.abc import Callable
 
 import pytest
 
-from scheduler.backend import News
+from scheduler.backend import WakeReason
 from scheduler.errors import BackendUnavailable
 from scheduler.worker.listener import Listener
 
 
 class Waiter:
-    def __init__(self, *answers: News | BaseException) -> None:
+    def __init__(self, *answers: WakeReason | BaseException) -> None:
         self.answers = list(answers)
         self.timeouts: list[float] = []
         self.done: list[str] = []
 
-    def wait(self, timeout: float) -> News:
+    def wait(self, timeout: float) -> WakeReason:
         self.timeouts.append(timeout)
         answer = self.answers.pop(0)
         if isinstance(answer, BaseException):
@@ -46,20 +46,22 @@ def listening(make: Callable[[], Waiter], rings: list[str]) -> Listener:
 
 def test_news_ring_those_whom_they_concern_and_the_next_wait_follows_at_once() -> None:
     rings: list[str] = []
-    listener = listening(making(Waiter(News.READY, News.NONE, News.SOONER, News.ANY)), rings)
+    listener = listening(
+        making(Waiter(WakeReason.JOBS_READY, WakeReason.NONE, WakeReason.EARLIER_DUE_TIME, WakeReason.ANY)), rings
+    )
     assert [listener.listen() for _ in range(4)] == [0.0, 0.0, 0.0, 0.0]
     assert rings == ["pump", "promoter", "pump", "promoter"]
 
 
 def test_a_wait_is_long_and_bounded() -> None:
-    waiter = Waiter(News.NONE)
+    waiter = Waiter(WakeReason.NONE)
     listening(making(waiter), []).listen()
     assert 1.0 <= waiter.timeouts[0] <= 60.0
 
 
 def test_a_store_that_is_away_is_the_tickers_business() -> None:
     rings: list[str] = []
-    listener = listening(making(Waiter(BackendUnavailable("away"), News.ANY)), rings)
+    listener = listening(making(Waiter(BackendUnavailable("away"), WakeReason.ANY)), rings)
     with pytest.raises(BackendUnavailable):
         listener.listen()
     assert not rings
@@ -68,7 +70,7 @@ def test_a_store_that_is_away_is_the_tickers_business() -> None:
 
 
 def test_a_store_that_is_away_at_the_start_is_waited_for_too() -> None:
-    tries = [making(BackendUnavailable("away")), making(Waiter(News.ANY))]
+    tries = [making(BackendUnavailable("away")), making(Waiter(WakeReason.ANY))]
     rings: list[str] = []
 
     def make() -> Waiter:

@@ -19,7 +19,7 @@ from scheduler.errors import (
 from scheduler.logs import GuardedLogger
 from scheduler.metrics import CountingMetrics
 from scheduler.worker import outage as room
-from scheduler.worker.outage import LONGEST_BACK_OFF, RECOVERY_MARGIN, BackOff, Outage, may_pass
+from scheduler.worker.outage import LONGEST_BACK_OFF, RECOVERY_MARGIN, BackOff, Outage, is_transient
 
 
 class Time:
@@ -57,7 +57,7 @@ def succeed(outage: Outage) -> None:
 
 @pytest.mark.parametrize("error", [BackendUnavailable("x"), BackendError("x"), TopologyError("x")])
 def test_a_store_that_fails_may_be_well_again(error: BaseException) -> None:
-    assert may_pass(error)
+    assert is_transient(error)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_store_that_fails_may_be_well_again(error: BaseException) -> None:
     ],
 )
 def test_what_no_repeat_heals_does_not_pass(error: BaseException) -> None:
-    assert not may_pass(error)
+    assert not is_transient(error)
 
 
 def test_back_off_doubles_jittered_up_to_its_cap_for_ever() -> None:
@@ -141,7 +141,7 @@ def test_an_idle_worker_that_makes_no_calls_has_no_outage(time: Time) -> None:
 def test_a_process_that_stood_still_recovers_later(time: Time) -> None:
     outage = an_outage(lease_duration=30.0, heartbeat_interval=10.0)
     time.now += 100.0
-    outage.overslept()
+    outage.process_was_suspended()
     assert outage.recovery_pause() == 12.0
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from scheduler.worker.pool import BoundedPool
-from worker.stand import SOON
+from worker.harness import SOON
 
 
 class Shifts:
@@ -51,7 +51,7 @@ def begin(shifts: Shifts, count: int) -> None:
 
 def test_no_thread_is_started_before_it_is_needed(pool: BoundedPool, shifts: Shifts, entered: list[int]) -> None:
     assert not entered
-    pool.call_in(1)
+    pool.wake_threads(1)
     begin(shifts, 1)
     assert set(entered) == shifts.threads
     assert len(entered) == 1
@@ -59,7 +59,7 @@ def test_no_thread_is_started_before_it_is_needed(pool: BoundedPool, shifts: Shi
 
 def test_a_thread_that_waits_is_used_again(pool: BoundedPool, shifts: Shifts, entered: list[int]) -> None:
     for _ in range(5):
-        pool.call_in(1)
+        pool.wake_threads(1)
         begin(shifts, 1)
         shifts.let_end.release()
         for thread in pool._threads:  # it tells that it is free after its shift
@@ -70,7 +70,7 @@ def test_a_thread_that_waits_is_used_again(pool: BoundedPool, shifts: Shifts, en
 
 
 def test_there_are_never_more_threads_than_allowed_and_no_call_is_lost(pool: BoundedPool, shifts: Shifts) -> None:
-    pool.call_in(5)
+    pool.wake_threads(5)
     begin(shifts, 3)
     assert not shifts.begun.acquire(timeout=0.05)
     shifts.let_end.release(2)
@@ -79,7 +79,7 @@ def test_there_are_never_more_threads_than_allowed_and_no_call_is_lost(pool: Bou
 
 
 def test_close_waits_for_the_shifts_under_way_and_ends_all_threads(pool: BoundedPool, shifts: Shifts) -> None:
-    pool.call_in(3)
+    pool.wake_threads(3)
     begin(shifts, 3)
     shifts.let_end.release(3)
     pool.close(wait=True)
@@ -87,7 +87,7 @@ def test_close_waits_for_the_shifts_under_way_and_ends_all_threads(pool: Bounded
 
 
 def test_close_need_not_wait_for_a_stuck_thread(pool: BoundedPool, shifts: Shifts) -> None:
-    pool.call_in(1)
+    pool.wake_threads(1)
     begin(shifts, 1)
     pool.close(wait=False)
     assert pool._threads[0].is_alive()

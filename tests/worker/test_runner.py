@@ -89,8 +89,8 @@ def raising(error: BaseException | type[BaseException]) -> HandlerFunction:
 
 
 def failure(outcome: Outcome) -> Failure:
-    assert isinstance(outcome.order, Failure)
-    return outcome.order
+    assert isinstance(outcome.request, Failure)
+    return outcome.request
 
 
 def kind(outcome: Outcome) -> str:
@@ -116,8 +116,8 @@ def test_the_handler_gets_the_job_and_its_context() -> None:
 
 def test_a_result_is_encoded_where_results_are_kept() -> None:
     outcome = run(lambda job, ctx: {"sent": True})
-    assert isinstance(outcome.order, Completion)
-    assert outcome.order.result == b'{"sent":true}'
+    assert isinstance(outcome.request, Completion)
+    assert outcome.request.result == b'{"sent":true}'
 
 
 def test_no_result_is_encoded_where_none_is_kept() -> None:
@@ -126,8 +126,8 @@ def test_no_result_is_encoded_where_none_is_kept() -> None:
             raise AssertionError("encoded in vain")
 
     outcome = run(lambda job, ctx: {"sent": True}, keep_results=False, serializer=Encodes())
-    assert isinstance(outcome.order, Completion)
-    assert outcome.order.result is None
+    assert isinstance(outcome.request, Completion)
+    assert outcome.request.result is None
 
 
 @pytest.mark.parametrize(
@@ -137,8 +137,8 @@ def test_a_result_that_cannot_be_kept_is_dropped_with_a_warning_and_the_job_succ
     result: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     outcome = run(lambda job, ctx: result)
-    assert isinstance(outcome.order, Completion)
-    assert (outcome.verdict, outcome.order.result) == (Verdict.COMPLETE, None)
+    assert isinstance(outcome.request, Completion)
+    assert (outcome.verdict, outcome.request.result) == (Verdict.COMPLETE, None)
     assert "result of job 1 (work) is dropped" in caplog.text
 
 
@@ -151,15 +151,15 @@ def test_a_serializer_that_makes_no_bytes_costs_the_result_alone(
             return encoded  # type: ignore[return-value]  # what the test is about
 
     outcome = run(lambda job, ctx: "result", serializer=Makes())
-    assert isinstance(outcome.order, Completion)
-    assert (outcome.verdict, outcome.order.result) == (Verdict.COMPLETE, None)
+    assert isinstance(outcome.request, Completion)
+    assert (outcome.verdict, outcome.request.result) == (Verdict.COMPLETE, None)
     assert "result of job 1 (work) is dropped" in caplog.text
 
 
 def test_the_largest_result_is_kept() -> None:
     outcome = run(lambda job, ctx: b"x" * MAX_RESULT)
-    assert isinstance(outcome.order, Completion)
-    assert outcome.order.result == b"x" * MAX_RESULT
+    assert isinstance(outcome.request, Completion)
+    assert outcome.request.result == b"x" * MAX_RESULT
 
 
 @pytest.mark.parametrize("error", [RuntimeError, SystemExit, KeyboardInterrupt])

@@ -13,7 +13,7 @@ from scheduler.errors import BackendUnavailable
 from scheduler.jobs import Job
 from scheduler.states import TERMINAL, JobState
 from scheduler.worker import JobContext
-from worker.stand import SOON, Stand
+from worker.harness import SOON, WorkerHarness
 
 METHODS = ["lease", "renew", "complete", "retry", "bury", "release", "promote_due", "recover_expired"]
 
@@ -42,15 +42,15 @@ class Ledger:
         return f"{job.attempts}".encode()
 
 
-def _enqueue(stand: Stand, dice: random.Random) -> dict[str, int]:
+def _enqueue(harness: WorkerHarness, dice: random.Random) -> dict[str, int]:
     """A batch, offered until the store has acknowledged it; id → max_retries."""
     batch = [
-        stand.new(max_retries=dice.randint(0, 6), timeout=dice.choice([0.2, 30.0]), delay=dice.choice([0.0, 0.05]))
+        harness.new(max_retries=dice.randint(0, 6), timeout=dice.choice([0.2, 30.0]), delay=dice.choice([0.0, 0.05]))
         for _ in range(dice.randint(1, 20))
     ]
     for _ in range(500):
         try:
-            stand.backend.enqueue(batch)
+            harness.backend.enqueue(batch)
         except BackendUnavailable:
             threading.Event().wait(0.005)
         else:
@@ -58,7 +58,7 @@ def _enqueue(stand: Stand, dice: random.Random) -> dict[str, int]:
     raise AssertionError("no call of 500 came through")
 
 
-def storm(stand: Stand, seed: int, *, jobs: int, seconds: float) -> None:
+def storm(harness: WorkerHarness, seed: int, *, jobs: int, seconds: float) -> None:
     dice, ledger = random.Random(seed), Ledger(seed)
     over = threading.Event()
     problems: list[str] = []
@@ -76,7 +76,7 @@ def storm(stand: Stand, seed: int, *, jobs: int, seconds: float) -> None:
         }
         for number in range(3)
     ]
-    workers = [stand.worker(ledger.handle, **config) for config in configs]
+    workers = [harness.worker(ledger.handle, **config) for config in configs]
 
     def restart_often(number: int) -> None:
         """One worker after the other: run, stop with some time or none, run again."""
@@ -93,12 +93,12 @@ def storm(stand: Stand, seed: int, *, jobs: int, seconds: float) -> None:
     def fail_often() -> None:
         own = random.Random(seed + 1)
         while not over.wait(own.uniform(0.0, 0.03)):
-            plan = stand.faults.before if own.random() < 0.5 else stand.faults.after
+            plan = harness.faults.before if own.random() < 0.5 else harness.faults.after
             plan(own.choice(METHODS), nth=own.randint(1, 4), times=own.randint(1, 3))
             if own.random() < 0.05:
-                stand.faults.before(times=None)  # an outage
+                harness.faults.before(times=None)  # an outage
                 over.wait(0.15)
-                stand.faults.clear()
+                harness.faults.clear()
 
     threads = [threading.Thread(target=restart_often, args=(number,)) for number in range(3)]
     threads.append(threading.Thread(target=fail_often))
@@ -108,7 +108,7 @@ def storm(stand: Stand, seed: int, *, jobs: int, seconds: float) -> None:
     try:
         end = time.monotonic() + seconds
         while time.monotonic() < end and len(kept) < jobs:
-            kept.update(_enqueue(stand, dice))
+            kept.update(_enqueue(harness, dice))
             over.wait(dice.uniform(0.0, 0.05))
         over.wait(max(0.0, end - time.monotonic()))
     finally:
@@ -116,16 +116,16 @@ def storm(stand: Stand, seed: int, *, jobs: int, seconds: float) -> None:
         for thread in threads:
             thread.join(2 * SOON)
     assert not problems
-    stand.faults.clear()
+    harness.faults.clear()
 
     # Calm: one worker more ends what is left.
-    with stand.worker(ledger.handle, **configs[2]):
+    with harness.worker(ledger.handle, **configs[2]):
         # What the storm left may be nearly all: some 15 ms each on 4 threads, or 0.4 s.
-        stand.until_finished(*kept, within=SOON + 0.05 * len(kept))
+        harness.until_finished(*kept, within=SOON + 0.05 * len(kept))
 
-    assert stand.counts()[JobState.LEASED] == 0
+    assert harness.counts()[JobState.LEASED] == 0
     for id, max_retries in kept.items():
-        job = stand.job(id)
+        job = harness.job(id)
         runs = ledger.runs.get(id, [])
         assert job.state in TERMINAL
         assert job.attempts <= max_retries + 1, "attempts are bounded, crashes included"
@@ -140,12 +140,12 @@ def storm(stand: Stand, seed: int, *, jobs: int, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_storm_loses_nothing_and_keeps_every_promise(stand: Stand, seed: int) -> None:
-    storm(stand, seed, jobs=250, seconds=3.0)
+def test_a_storm_loses_nothing_and_keeps_every_promise(harness: WorkerHarness, seed: int) -> None:
+    storm(harness, seed, jobs=250, seconds=3.0)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", range(100, 110))
-def test_a_long_storm_loses_nothing_and_keeps_every_promise(stand: Stand, seed: int) -> None:
-    storm(stand, seed, jobs=5_000, seconds=20.0)
+def test_a_long_storm_loses_nothing_and_keeps_every_promise(harness: WorkerHarness, seed: int) -> None:
+    storm(harness, seed, jobs=5_000, seconds=20.0)

@@ -23,7 +23,7 @@ def test_two_jobs_that_may_kill_the_process_are_not_held_together() -> None:
     leases = [*some(1, crashes=2), *some(1, crashes=5), *some(1, crashes=1), *some(1)]
     kept, apart = set_apart(table, leases)
     assert [(outcome.verdict, outcome.lease) for outcome in apart] == [(Verdict.RETRY, leases[1])]
-    order = apart[0].order
+    order = apart[0].request
     assert isinstance(order, Failure)
     assert (order.counted, order.error) == (False, None)
     assert 0.1 <= order.delay <= 0.3
@@ -34,7 +34,7 @@ def test_the_delay_is_jittered() -> None:
     table = Table(concurrency=4)
     take(table, some(1, crashes=2))
     _, apart = set_apart(table, some(100, crashes=2))
-    delays = {outcome.order.delay for outcome in apart if isinstance(outcome.order, Failure)}
+    delays = {outcome.request.delay for outcome in apart if isinstance(outcome.request, Failure)}
     assert len(delays) > 90
 
 

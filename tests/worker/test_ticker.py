@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.errors import BackendClosed, BackendUnavailable
 from scheduler.worker.ticker import Ticker
-from worker.stand import SOON
+from worker.harness import SOON
 
 
 class Duty:
@@ -70,7 +70,7 @@ def test_a_ring_brings_the_next_turn_now(make: Make) -> None:
     ticker.start()
     for turns in range(1, 20):
         assert duty.wait_for(turns)
-        ticker.ring()
+        ticker.set()
     assert duty.wait_for(20)
 
 

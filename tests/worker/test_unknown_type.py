@@ -21,13 +21,13 @@ def met(seconds_ago: float, **fields: object) -> Lease:
 
 
 def run(lease: Lease, **config: object) -> Outcome:
-    runner = a_runner(lambda job, ctx: None, **{"unknown_type_delay": 30.0, "unknown_type_patience": 3_600.0, **config})  # type: ignore[arg-type]  # by name
+    runner = a_runner(lambda job, ctx: None, **{"unknown_type_delay": 30.0, "unknown_type_timeout": 3_600.0, **config})  # type: ignore[arg-type]  # by name
     return runner.run(lease, runner.open(lease))
 
 
 def failure(outcome: Outcome) -> Failure:
-    assert isinstance(outcome.order, Failure)
-    return outcome.order
+    assert isinstance(outcome.request, Failure)
+    return outcome.request
 
 
 def test_the_first_meeting_is_recorded_and_uses_no_attempt() -> None:
@@ -59,8 +59,8 @@ def test_when_the_patience_is_over_it_is_dead_for_a_reason_that_names_the_type()
 
 
 def test_no_patience_is_dead_at_the_second_meeting() -> None:
-    assert run(a_lease(type="unheard.of"), unknown_type_patience=0.0).verdict is Verdict.RETRY
-    assert run(met(0.0), unknown_type_patience=0.0).verdict is Verdict.BURY
+    assert run(a_lease(type="unheard.of"), unknown_type_timeout=0.0).verdict is Verdict.RETRY
+    assert run(met(0.0), unknown_type_timeout=0.0).verdict is Verdict.BURY
 
 
 def test_a_requeue_starts_afresh() -> None:

@@ -37,13 +37,13 @@ import pytest
 # Before the files are imported, so that their plain asserts explain themselves when they fail.
 pytest.register_assert_rewrite(
     "scheduler.testing.reading",
-    "scheduler.testing.rig",
-    "scheduler.testing.situations",
+    "scheduler.testing.harness",
+    "scheduler.testing.job_states",
     "scheduler.testing.invariants",
     *(f"{__name__}.{module.name}" for module in iter_modules(__path__) if not module.name.startswith("test_")),
 )
 
 from scheduler.testing.contract.damage_cases import Damage, QueueDamage  # noqa: E402 - after the line above
-from scheduler.testing.contract.rooms import BackendContract  # noqa: E402 - after the line above, whose point it is
+from scheduler.testing.contract.suite import BackendContract  # noqa: E402 - after the line above, whose point it is
 
 __all__ = ["BackendContract", "Damage", "QueueDamage"]

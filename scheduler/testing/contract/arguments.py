@@ -10,7 +10,7 @@ import pytest
 from scheduler.errors import ConfigError
 from scheduler.identity import new_token
 from scheduler.states import JobState
-from scheduler.testing.rig import LONG, Rig
+from scheduler.testing.harness import LONG, BackendHarness
 
 _QUEUES: list[Any] = ["default", [], (), [1], [None], [b"default"], [""], ["ok", "a\nb"]]
 _LIMITS: list[Any] = [0, -1, 10_001, 10**30, True, 1.0, "1", None]
@@ -19,92 +19,99 @@ _TOKENS: list[Any] = ["", "g" * 32, "a" * 31, "a" * 33, "A" * 32, "a" * 32 + "\n
 _IDS: list[Any] = [[1], [None], [b"j"], ["ok", 1.5]]
 _NAMES: list[Any] = [None, 1, b"queue", ["queue"]]
 
-_BY_QUEUES: dict[str, Callable[[Rig, Any], object]] = {
-    "promote_due": lambda rig, queues: rig.backend.promote_due(queues, 1),
-    "recover_expired": lambda rig, queues: rig.backend.recover_expired(queues, 1),
-    "trim": lambda rig, queues: rig.backend.trim(queues, 1),
-    "lease": lambda rig, queues: _lease(rig, queues=queues),
+_BY_QUEUES: dict[str, Callable[[BackendHarness, Any], object]] = {
+    "promote_due": lambda harness, queues: harness.backend.promote_due(queues, 1),
+    "recover_expired": lambda harness, queues: harness.backend.recover_expired(queues, 1),
+    "trim": lambda harness, queues: harness.backend.trim(queues, 1),
+    "lease": lambda harness, queues: _lease(harness, queues=queues),
 }
-_BY_LIMIT: dict[str, Callable[[Rig, Any], object]] = {
-    "promote_due": lambda rig, limit: rig.backend.promote_due([rig.queue], limit),
-    "recover_expired": lambda rig, limit: rig.backend.recover_expired([rig.queue], limit),
-    "trim": lambda rig, limit: rig.backend.trim([rig.queue], limit),
-    "lease": lambda rig, limit: _lease(rig, limit=limit),
-    "purge": lambda rig, limit: rig.backend.purge(rig.queue, JobState.READY, limit),
-    "list": lambda rig, limit: rig.backend.list(rig.queue, JobState.READY, limit=limit),
+_BY_LIMIT: dict[str, Callable[[BackendHarness, Any], object]] = {
+    "promote_due": lambda harness, limit: harness.backend.promote_due([harness.queue], limit),
+    "recover_expired": lambda harness, limit: harness.backend.recover_expired([harness.queue], limit),
+    "trim": lambda harness, limit: harness.backend.trim([harness.queue], limit),
+    "lease": lambda harness, limit: _lease(harness, limit=limit),
+    "purge": lambda harness, limit: harness.backend.purge(harness.queue, JobState.READY, limit),
+    "list": lambda harness, limit: harness.backend.list(harness.queue, JobState.READY, limit=limit),
 }
-_BY_IDS: dict[str, Callable[[Rig, Any], object]] = {
-    "get": lambda rig, ids: rig.backend.get(rig.queue, ids),
-    "cancel": lambda rig, ids: rig.backend.cancel(rig.queue, ids),
-    "requeue": lambda rig, ids: rig.backend.requeue(rig.queue, ids),
+_BY_IDS: dict[str, Callable[[BackendHarness, Any], object]] = {
+    "get": lambda harness, ids: harness.backend.get(harness.queue, ids),
+    "cancel": lambda harness, ids: harness.backend.cancel(harness.queue, ids),
+    "requeue": lambda harness, ids: harness.backend.requeue(harness.queue, ids),
 }
-_BY_QUEUE: dict[str, Callable[[Rig, Any], object]] = {
-    "get": lambda rig, queue: rig.backend.get(queue, ["j"]),
-    "cancel": lambda rig, queue: rig.backend.cancel(queue, ["j"]),
-    "requeue": lambda rig, queue: rig.backend.requeue(queue, ["j"]),
-    "list": lambda rig, queue: rig.backend.list(queue, JobState.READY),
-    "pause": lambda rig, queue: rig.backend.pause(queue),
-    "resume": lambda rig, queue: rig.backend.resume(queue),
-    "purge": lambda rig, queue: rig.backend.purge(queue, JobState.READY, 1),
+_BY_QUEUE: dict[str, Callable[[BackendHarness, Any], object]] = {
+    "get": lambda harness, queue: harness.backend.get(queue, ["j"]),
+    "cancel": lambda harness, queue: harness.backend.cancel(queue, ["j"]),
+    "requeue": lambda harness, queue: harness.backend.requeue(queue, ["j"]),
+    "list": lambda harness, queue: harness.backend.list(queue, JobState.READY),
+    "pause": lambda harness, queue: harness.backend.pause(queue),
+    "resume": lambda harness, queue: harness.backend.resume(queue),
+    "purge": lambda harness, queue: harness.backend.purge(queue, JobState.READY, 1),
 }
 
 
-def _lease(rig: Rig, **changes: Any) -> object:
-    arguments = {"queues": [rig.queue], "token": new_token(), "worker_id": "w", "duration": LONG, "limit": 1, **changes}
-    return rig.backend.lease(arguments.pop("queues"), **arguments)
+def _lease(harness: BackendHarness, **changes: Any) -> object:
+    arguments = {
+        "queues": [harness.queue],
+        "token": new_token(),
+        "worker_id": "w",
+        "duration": LONG,
+        "limit": 1,
+        **changes,
+    }
+    return harness.backend.lease(arguments.pop("queues"), **arguments)
 
 
-def _check_refused(rig: Rig, field: str, call: Callable[[], object]) -> None:
+def _check_refused(harness: BackendHarness, field: str, call: Callable[[], object]) -> None:
     """Refused, by its field, and the one ready job is as it was."""
-    job = rig.add()
-    rig.promote()
-    before = rig.job(job.id)
+    job = harness.add()
+    harness.promote()
+    before = harness.job(job.id)
     with pytest.raises(ConfigError) as refusal:
         call()
     assert refusal.value.field == field
-    assert rig.job(job.id) == before
-    assert rig.counts() == {state: int(state is JobState.READY) for state in JobState}
+    assert harness.job(job.id) == before
+    assert harness.counts() == {state: int(state is JobState.READY) for state in JobState}
 
 
 class ArgumentsContract:
     @pytest.mark.parametrize("queues", _QUEUES, ids=repr)
     @pytest.mark.parametrize("method", sorted(_BY_QUEUES))
-    def test_queues_are_a_sequence_of_names(self, rig: Rig, method: str, queues: Any) -> None:
-        _check_refused(rig, "queues", lambda: _BY_QUEUES[method](rig, queues))
+    def test_queues_are_a_sequence_of_names(self, harness: BackendHarness, method: str, queues: Any) -> None:
+        _check_refused(harness, "queues", lambda: _BY_QUEUES[method](harness, queues))
 
     @pytest.mark.parametrize("limit", _LIMITS, ids=repr)
     @pytest.mark.parametrize("method", sorted(_BY_LIMIT))
-    def test_a_limit_is_a_whole_number_from_1_to_10_000(self, rig: Rig, method: str, limit: Any) -> None:
-        _check_refused(rig, "limit", lambda: _BY_LIMIT[method](rig, limit))
+    def test_a_limit_is_a_whole_number_from_1_to_10_000(self, harness: BackendHarness, method: str, limit: Any) -> None:
+        _check_refused(harness, "limit", lambda: _BY_LIMIT[method](harness, limit))
 
     @pytest.mark.parametrize("method", sorted(_BY_LIMIT))
-    def test_the_largest_limit_is_taken(self, rig: Rig, method: str) -> None:
-        rig.add_many(3)
-        _BY_LIMIT[method](rig, 10_000)
+    def test_the_largest_limit_is_taken(self, harness: BackendHarness, method: str) -> None:
+        harness.add_many(3)
+        _BY_LIMIT[method](harness, 10_000)
 
     @pytest.mark.parametrize("duration", _DURATIONS, ids=repr)
-    def test_a_duration_is_a_number_from_a_millisecond_to_a_year(self, rig: Rig, duration: Any) -> None:
-        _check_refused(rig, "duration", lambda: _lease(rig, duration=duration))
-        held = rig.lease_one()
+    def test_a_duration_is_a_number_from_a_millisecond_to_a_year(self, harness: BackendHarness, duration: Any) -> None:
+        _check_refused(harness, "duration", lambda: _lease(harness, duration=duration))
+        held = harness.lease_one()
         with pytest.raises(ConfigError) as refusal:
-            rig.backend.renew([held], duration)
+            harness.backend.renew([held], duration)
         assert refusal.value.field == "duration"
-        assert rig.job(held.job.id).lease_expires_at == held.expires_at
+        assert harness.job(held.job.id).lease_expires_at == held.expires_at
 
     @pytest.mark.parametrize("token", _TOKENS, ids=repr)
-    def test_a_token_is_32_hexadecimal_digits(self, rig: Rig, token: Any) -> None:
-        _check_refused(rig, "token", lambda: _lease(rig, token=token))
+    def test_a_token_is_32_hexadecimal_digits(self, harness: BackendHarness, token: Any) -> None:
+        _check_refused(harness, "token", lambda: _lease(harness, token=token))
 
     @pytest.mark.parametrize("owner", _NAMES, ids=repr)
-    def test_an_owner_is_a_name(self, rig: Rig, owner: Any) -> None:
-        _check_refused(rig, "worker_id", lambda: _lease(rig, worker_id=owner))
+    def test_an_owner_is_a_name(self, harness: BackendHarness, owner: Any) -> None:
+        _check_refused(harness, "worker_id", lambda: _lease(harness, worker_id=owner))
 
     @pytest.mark.parametrize("ids", _IDS, ids=repr)
     @pytest.mark.parametrize("method", sorted(_BY_IDS))
-    def test_ids_are_texts(self, rig: Rig, method: str, ids: Any) -> None:
-        _check_refused(rig, "ids", lambda: _BY_IDS[method](rig, ids))
+    def test_ids_are_texts(self, harness: BackendHarness, method: str, ids: Any) -> None:
+        _check_refused(harness, "ids", lambda: _BY_IDS[method](harness, ids))
 
     @pytest.mark.parametrize("queue", _NAMES, ids=repr)
     @pytest.mark.parametrize("method", sorted(_BY_QUEUE))
-    def test_a_queue_is_a_name(self, rig: Rig, method: str, queue: Any) -> None:
-        _check_refused(rig, "queue", lambda: _BY_QUEUE[method](rig, queue))
+    def test_a_queue_is_a_name(self, harness: BackendHarness, method: str, queue: Any) -> None:
+        _check_refused(harness, "queue", lambda: _BY_QUEUE[method](harness, queue))

@@ -28,7 +28,7 @@ from scheduler.testing.contract.damage_cases import (
     until_it_would_run,
 )
 from scheduler.testing.contract.offered import join, leave_out
-from scheduler.testing.rig import LONG, Rig
+from scheduler.testing.harness import LONG, BackendHarness
 
 _WHAT: Final = "records that can be spoilt"
 
@@ -65,111 +65,119 @@ class DamageContract:
         elif "queue_damage" in metafunc.fixturenames:
             metafunc.parametrize("queue_damage", list(self.damages_of_queue.values()), ids=list(self.damages_of_queue))
 
-    def test_only_the_job_is_touched_whose_record_is_spoilt(self, rig: Rig, damage: Damage, state: JobState) -> None:
+    def test_only_the_job_is_touched_whose_record_is_spoilt(
+        self, harness: BackendHarness, damage: Damage, state: JobState
+    ) -> None:
         """It never runs, and is dead, or as finished as before, once a worker met it; its neighbours run."""
-        spoilt = spoilt_job(rig, damage, state)
-        neighbours = {rig.add().id for _ in range(3)}
-        check_told(rig, spoilt, damage)
-        until_it_would_run(rig, state)
-        leases = rig.lease()
+        spoilt = spoilt_job(harness, damage, state)
+        neighbours = {harness.add().id for _ in range(3)}
+        check_told(harness, spoilt, damage)
+        until_it_would_run(harness, state)
+        leases = harness.lease()
         assert {lease.job.id for lease in leases} == neighbours
         assert {lease.job.attempts for lease in leases} == {1}
-        job = check_told(rig, spoilt, damage)
+        job = check_told(harness, spoilt, damage)
         if state is JobState.SUCCEEDED or not damage.waits:
             assert job.state is (state if state is JobState.SUCCEEDED else JobState.DEAD)
         else:
             assert job.state not in (JobState.LEASED, JobState.SUCCEEDED)
-        assert rig.counts()[JobState.LEASED] == 3
-        assert rig.counts()[job.state] == 1
-        assert not rig.backend.complete([Completion(lease=lease) for lease in leases])
+        assert harness.counts()[JobState.LEASED] == 3
+        assert harness.counts()[job.state] == 1
+        assert not harness.backend.complete([Completion(lease=lease) for lease in leases])
 
     def test_an_operator_can_requeue_and_purge_what_cannot_be_read(
-        self, rig: Rig, damage: Damage, state: JobState
+        self, harness: BackendHarness, damage: Damage, state: JobState
     ) -> None:
         """A requeue has it read once more; while that fails it is dead again, and stays until it is purged."""
-        spoilt = spoilt_job(rig, damage, state)
-        until_it_would_run(rig, state)
-        assert not rig.lease()
-        kept = check_told(rig, spoilt, damage).state
+        spoilt = spoilt_job(harness, damage, state)
+        until_it_would_run(harness, state)
+        assert not harness.lease()
+        kept = check_told(harness, spoilt, damage).state
         for _ in range(2):
-            may_move = rig.job(spoilt).state is JobState.DEAD
-            (answer,) = rig.backend.requeue(rig.queue, [spoilt])
+            may_move = harness.job(spoilt).state is JobState.DEAD
+            (answer,) = harness.backend.requeue(harness.queue, [spoilt])
             assert answer.moved == may_move
-            rig.promote()
-            rig.recover()
-            leases = rig.lease()
+            harness.promote()
+            harness.recover()
+            leases = harness.lease()
             if answer.moved and damage.mended_by_requeue:
                 assert [lease.job.attempts for lease in leases] == [1]
-                assert not rig.backend.complete([Completion(lease=lease) for lease in leases])
+                assert not harness.backend.complete([Completion(lease=lease) for lease in leases])
                 return
             assert not leases
             if not damage.waits:
-                assert check_told(rig, spoilt, damage).state is kept
-        assert rig.backend.purge(rig.queue, rig.job(spoilt).state, 10) == 1
-        assert rig.find(spoilt) is None
-        assert not any(rig.counts().values())
-        assert rig.add(id=spoilt).attempts == 0
+                assert check_told(harness, spoilt, damage).state is kept
+        assert harness.backend.purge(harness.queue, harness.job(spoilt).state, 10) == 1
+        assert harness.find(spoilt) is None
+        assert not any(harness.counts().values())
+        assert harness.add(id=spoilt).attempts == 0
 
-    def test_a_job_that_cannot_be_read_can_be_cancelled(self, rig: Rig, damage: Damage, state: JobState) -> None:
-        spoilt = spoilt_job(rig, damage, state)
-        (answer,) = rig.backend.cancel(rig.queue, [spoilt])
+    def test_a_job_that_cannot_be_read_can_be_cancelled(
+        self, harness: BackendHarness, damage: Damage, state: JobState
+    ) -> None:
+        spoilt = spoilt_job(harness, damage, state)
+        (answer,) = harness.backend.cancel(harness.queue, [spoilt])
         assert answer.moved
         assert answer.state is JobState.CANCELLED
-        assert check_told(rig, spoilt, damage).state is JobState.CANCELLED
-        assert not rig.lease()
-        if rig.clock:
-            rig.advance(1.1 * rig.retention.cancelled)
-            rig.trim()
-            assert rig.find(spoilt) is None
+        assert check_told(harness, spoilt, damage).state is JobState.CANCELLED
+        assert not harness.lease()
+        if harness.clock:
+            harness.advance(1.1 * harness.retention.cancelled)
+            harness.trim()
+            assert harness.find(spoilt) is None
 
-    def test_its_id_stays_taken(self, rig: Rig, damage: Damage, state: JobState) -> None:
-        spoilt = spoilt_job(rig, damage, state)
-        (taken, new) = rig.enqueue(rig.new(id=spoilt), rig.new())
+    def test_its_id_stays_taken(self, harness: BackendHarness, damage: Damage, state: JobState) -> None:
+        spoilt = spoilt_job(harness, damage, state)
+        (taken, new) = harness.enqueue(harness.new(id=spoilt), harness.new())
         assert not taken.is_new
         assert taken.job.id == spoilt
         assert new.is_new
-        assert [lease.job.id for lease in rig.lease()] == [new.job.id]
+        assert [lease.job.id for lease in harness.lease()] == [new.job.id]
 
     def test_the_holder_of_a_job_spoilt_meanwhile_settles_the_others(
         self,
-        rig: Rig,
+        harness: BackendHarness,
         damage: Damage,
         state: JobState,  # noqa: ARG002 - which is leased, in as many jobs as there are calls
     ) -> None:
         """The same call settles them, whatever it makes of the spoilt one, which does not run again."""
         spoilt = set()
         for target, settle in SETTLES.items():
-            ids = [job.id for job in rig.add_many(3)]
-            leases = list(rig.lease(3))
-            damage.write(rig.backend, rig.queue, ids[1])
+            ids = [job.id for job in harness.add_many(3)]
+            leases = list(harness.lease(3))
+            damage.write(harness.backend, harness.queue, ids[1])
             spoilt.add(ids[1])
-            refused = settle(rig.backend, leases)
+            refused = settle(harness.backend, leases)
             assert {lease.job.id for lease in refused} <= {ids[1]}
-            assert {rig.state(ids[0]), rig.state(ids[2])} == {target}
-            rig.backend.complete([Completion(lease=lease) for lease in rig.lease() if lease.job.id in ids])
-        if rig.clock:
-            rig.advance(2.0 * LONG)
-            rig.recover()
-            assert not spoilt & {lease.job.id for lease in rig.lease()}
+            assert {harness.state(ids[0]), harness.state(ids[2])} == {target}
+            harness.backend.complete([Completion(lease=lease) for lease in harness.lease() if lease.job.id in ids])
+        if harness.clock:
+            harness.advance(2.0 * LONG)
+            harness.recover()
+            assert not spoilt & {lease.job.id for lease in harness.lease()}
 
-    def test_a_worker_lives_and_runs_the_neighbours(self, rig: Rig, damage: Damage, state: JobState) -> None:
-        spoilt = spoilt_job(rig, damage, state)
-        neighbours = {rig.add().id for _ in range(3)}
-        ran = run_by_worker(rig, (rig.queue,), neighbours)
+    def test_a_worker_lives_and_runs_the_neighbours(
+        self, harness: BackendHarness, damage: Damage, state: JobState
+    ) -> None:
+        spoilt = spoilt_job(harness, damage, state)
+        neighbours = {harness.add().id for _ in range(3)}
+        ran = run_by_worker(harness, (harness.queue,), neighbours)
         assert spoilt not in ran
-        rig.recover()
-        assert not rig.lease()
-        assert check_told(rig, spoilt, damage).state is JobState.DEAD or damage.waits
+        harness.recover()
+        assert not harness.lease()
+        assert check_told(harness, spoilt, damage).state is JobState.DEAD or damage.waits
 
-    def test_a_queue_whose_record_is_spoilt_stops_no_other(self, rig: Rig, queue_damage: QueueDamage) -> None:
-        other = rig.new_queue()
-        rig.add()
-        wanted = {rig.add(queue=other).id for _ in range(3)}
-        rig.promote()
-        queue_damage.write(rig.backend, rig.queue)
-        assert {row.queue for row in rig.backend.stats()} >= {other}
-        assert wanted <= run_by_worker(rig, (rig.queue, other), wanted)
-        rig.queues.remove(rig.queue)  # nothing is promised of it
+    def test_a_queue_whose_record_is_spoilt_stops_no_other(
+        self, harness: BackendHarness, queue_damage: QueueDamage
+    ) -> None:
+        other = harness.new_queue()
+        harness.add()
+        wanted = {harness.add(queue=other).id for _ in range(3)}
+        harness.promote()
+        queue_damage.write(harness.backend, harness.queue)
+        assert {row.queue for row in harness.backend.stats()} >= {other}
+        assert wanted <= run_by_worker(harness, (harness.queue, other), wanted)
+        harness.queues.remove(harness.queue)  # nothing is promised of it
 
 
 _ONLY_READY = (JobState.READY,)

@@ -13,8 +13,8 @@ from scheduler.config import WorkerConfig
 from scheduler.jobs import UNREADABLE, ErrorDetail, Job
 from scheduler.leases import Completion, Failure, Lease
 from scheduler.states import JobState
-from scheduler.testing.rig import LONG, Rig
-from scheduler.testing.situations import in_state
+from scheduler.testing.harness import LONG, BackendHarness
+from scheduler.testing.job_states import in_state
 from scheduler.worker import Worker
 
 STATES = (
@@ -69,26 +69,26 @@ def _failure(lease: Lease) -> Failure:
     return Failure(lease=lease, delay=LONG, error=ErrorDetail(kind="ValueError", message="in the test"))
 
 
-def spoilt_job(rig: Rig, damage: Damage, state: JobState) -> str:
+def spoilt_job(harness: BackendHarness, damage: Damage, state: JobState) -> str:
     """The id of a job in *state* whose record is spoilt."""
-    if state in (JobState.SCHEDULED, JobState.RETRY_WAIT, JobState.LEASED) and rig.clock is None:
+    if state in (JobState.SCHEDULED, JobState.RETRY_WAIT, JobState.LEASED) and harness.clock is None:
         pytest.skip("the store takes no clock, and no test waits so long")
-    job, _ = in_state(rig, state, payload=SECRET.encode(), metadata={"note": SECRET}, max_retries=5)
-    damage.write(rig.backend, rig.queue, job.id)
+    job, _ = in_state(harness, state, payload=SECRET.encode(), metadata={"note": SECRET}, max_retries=5)
+    damage.write(harness.backend, harness.queue, job.id)
     return job.id
 
 
-def until_it_would_run(rig: Rig, state: JobState) -> None:
+def until_it_would_run(harness: BackendHarness, state: JobState) -> None:
     """Let the time pass after which a job in *state* is ready, but for what cannot be read of it."""
-    if rig.clock and state in (JobState.SCHEDULED, JobState.RETRY_WAIT, JobState.LEASED):
-        rig.advance(1.1 * LONG)
-    rig.recover()
-    rig.promote()
+    if harness.clock and state in (JobState.SCHEDULED, JobState.RETRY_WAIT, JobState.LEASED):
+        harness.advance(1.1 * LONG)
+    harness.recover()
+    harness.promote()
 
 
-def check_told(rig: Rig, id: str, damage: Damage) -> Job:
+def check_told(harness: BackendHarness, id: str, damage: Damage) -> Job:
     """`get` shows the job, says which field cannot be read, and quotes nothing of it."""
-    job = rig.job(id)
+    job = harness.job(id)
     assert job.unreadable
     assert damage.field is None or damage.field in job.unreadable
     error = job.last_error
@@ -99,7 +99,7 @@ def check_told(rig: Rig, id: str, damage: Damage) -> Job:
     return job
 
 
-def run_by_worker(rig: Rig, queues: tuple[str, ...], wanted: set[str]) -> set[str]:
+def run_by_worker(harness: BackendHarness, queues: tuple[str, ...], wanted: set[str]) -> set[str]:
     """The ids that a worker ran, which go on until all of *wanted* and one more of the last queue have run."""
     ran: set[str] = set()  # by handler threads; adding is atomic
     all_ran, one_more_ran = threading.Event(), threading.Event()
@@ -109,11 +109,13 @@ def run_by_worker(rig: Rig, queues: tuple[str, ...], wanted: set[str]) -> set[st
         if wanted <= ran:
             all_ran.set()
 
-    worker = Worker(rig.backend, WorkerConfig(queues=queues, concurrency=2, poll_interval=0.05, recover_interval=0.1))
+    worker = Worker(
+        harness.backend, WorkerConfig(queues=queues, concurrency=2, poll_interval=0.05, recover_interval=0.1)
+    )
     worker.handle("contract", handler)
     worker.handle("one more", lambda _job, _ctx: one_more_ran.set())
     with worker:
         assert all_ran.wait(_PATIENCE), f"of the healthy jobs {wanted - ran} were not run"
-        rig.enqueue(rig.new(type="one more", queue=queues[-1]))
+        harness.enqueue(harness.new(type="one more", queue=queues[-1]))
         assert one_more_ran.wait(_PATIENCE), "the worker runs nothing more"
     return ran

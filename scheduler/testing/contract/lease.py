@@ -9,145 +9,145 @@ from scheduler.backend import Backend
 from scheduler.identity import new_token
 from scheduler.leases import Completion
 from scheduler.states import JobState
-from scheduler.testing.rig import LONG, Rig
+from scheduler.testing.harness import LONG, BackendHarness
 
 
 class LeaseContract:
-    def test_a_lease_names_its_holder_and_its_end(self, rig: Rig) -> None:
-        job = rig.add(payload=b"work", metadata={"a": "1"})
+    def test_a_lease_names_its_holder_and_its_end(self, harness: BackendHarness) -> None:
+        job = harness.add(payload=b"work", metadata={"a": "1"})
         token = new_token()
-        (lease,) = rig.lease_once(token=token, worker_id="worker ä", duration=30.0)
-        stored = rig.job(job.id)
+        (lease,) = harness.lease_once(token=token, worker_id="worker ä", duration=30.0)
+        stored = harness.job(job.id)
         assert lease.token == token
         assert lease.job == stored
         assert (stored.state, stored.lease_owner, stored.attempts) == (JobState.LEASED, "worker ä", 1)
         assert stored.lease_expires_at == lease.expires_at
         assert (stored.payload, dict(stored.metadata)) == (b"work", {"a": "1"})
-        if rig.clock:
-            late = lease.expires_at - rig.clock.now() - timedelta(seconds=30)
+        if harness.clock:
+            late = lease.expires_at - harness.clock.now() - timedelta(seconds=30)
             assert abs(late) <= timedelta(milliseconds=1)
 
-    def test_a_leased_job_is_given_to_nobody_else(self, rig: Rig) -> None:
-        rig.add_many(5)
-        assert len({lease.job.id for lease in rig.lease()}) == 5
-        assert rig.lease(worker_id="another") == []
+    def test_a_leased_job_is_given_to_nobody_else(self, harness: BackendHarness) -> None:
+        harness.add_many(5)
+        assert len({lease.job.id for lease in harness.lease()}) == 5
+        assert harness.lease(worker_id="another") == []
 
-    def test_at_most_limit_are_leased(self, rig: Rig) -> None:
-        rig.add_many(10)
-        leases = rig.lease_once(3)
+    def test_at_most_limit_are_leased(self, harness: BackendHarness) -> None:
+        harness.add_many(10)
+        leases = harness.lease_once(3)
         assert 1 <= len(leases) <= 3
-        assert rig.counts()[JobState.LEASED] == len(leases)
+        assert harness.counts()[JobState.LEASED] == len(leases)
 
-    def test_an_empty_answer_means_that_nothing_was_ready(self, rig: Rig) -> None:
+    def test_an_empty_answer_means_that_nothing_was_ready(self, harness: BackendHarness) -> None:
         """However few are ready and wherever they lie, a call that asks for one finds one."""
-        rig.add_many(12)
+        harness.add_many(12)
         for left in range(12, 0, -1):
-            assert len(rig.lease_once(1)) == 1, f"{left} were ready"
-        assert list(rig.lease_once(1)) == []
+            assert len(harness.lease_once(1)) == 1, f"{left} were ready"
+        assert list(harness.lease_once(1)) == []
 
-    def test_a_paused_queue_makes_no_answer_for_others_empty(self, rig: Rig) -> None:
-        paused = rig.new_queue()
-        rig.add_many(30, queue=paused)
-        rig.backend.pause(paused)
-        rig.add_many(20)
+    def test_a_paused_queue_makes_no_answer_for_others_empty(self, harness: BackendHarness) -> None:
+        paused = harness.new_queue()
+        harness.add_many(30, queue=paused)
+        harness.backend.pause(paused)
+        harness.add_many(20)
         for left in range(20, 0, -1):
-            assert len(rig.lease_once(1, queues=[paused, rig.queue])) == 1, f"{left} were ready"
-        assert list(rig.lease_once(1, queues=[paused, rig.queue])) == []
+            assert len(harness.lease_once(1, queues=[paused, harness.queue])) == 1, f"{left} were ready"
+        assert list(harness.lease_once(1, queues=[paused, harness.queue])) == []
 
-    def test_an_unknown_queue_is_empty(self, rig: Rig) -> None:
-        assert list(rig.lease_once(queues=[rig.new_queue(), rig.new_queue()])) == []
+    def test_an_unknown_queue_is_empty(self, harness: BackendHarness) -> None:
+        assert list(harness.lease_once(queues=[harness.new_queue(), harness.new_queue()])) == []
 
-    def test_only_the_named_queues_are_leased_from(self, rig: Rig) -> None:
-        other = rig.new_queue()
-        rig.add(queue=other)
-        assert rig.lease(queues=[rig.queue]) == []
-        assert len(rig.lease(queues=[rig.queue, other])) == 1
+    def test_only_the_named_queues_are_leased_from(self, harness: BackendHarness) -> None:
+        other = harness.new_queue()
+        harness.add(queue=other)
+        assert harness.lease(queues=[harness.queue]) == []
+        assert len(harness.lease(queues=[harness.queue, other])) == 1
 
-    def test_a_queue_named_twice_is_one_queue(self, rig: Rig) -> None:
-        rig.add_many(4)
-        leases = rig.lease(queues=[rig.queue, rig.queue])
+    def test_a_queue_named_twice_is_one_queue(self, harness: BackendHarness) -> None:
+        harness.add_many(4)
+        leases = harness.lease(queues=[harness.queue, harness.queue])
         assert len({lease.job.id for lease in leases}) == len(leases) == 4
 
-    def test_queues_are_served_in_turn(self, rig: Rig) -> None:
+    def test_queues_are_served_in_turn(self, harness: BackendHarness) -> None:
         """A queue with a long backlog, named first, does not keep the others waiting."""
-        queues = [rig.queue, rig.new_queue(), rig.new_queue()]
-        rig.add_many(200, queue=queues[0])
+        queues = [harness.queue, harness.new_queue(), harness.new_queue()]
+        harness.add_many(200, queue=queues[0])
         for queue in queues[1:]:
-            rig.add_many(10, queue=queue)
-        served = Counter(lease.job.queue for _ in range(30) for lease in rig.lease_once(1, queues=queues))
+            harness.add_many(10, queue=queue)
+        served = Counter(lease.job.queue for _ in range(30) for lease in harness.lease_once(1, queues=queues))
         assert all(served[queue] >= 5 for queue in queues), served
 
-    def test_a_repeat_with_the_same_token_answers_the_same_jobs(self, rig: Rig) -> None:
+    def test_a_repeat_with_the_same_token_answers_the_same_jobs(self, harness: BackendHarness) -> None:
         """The answer was lost: nothing is leased twice, and attempts go up once."""
-        rig.add_many(3)
+        harness.add_many(3)
         token = new_token()
-        first = rig.lease_once(100, token=token)
-        repeated = rig.lease_once(100, token=token)
+        first = harness.lease_once(100, token=token)
+        repeated = harness.lease_once(100, token=token)
         assert set(first) <= set(repeated)
         assert len(repeated) == len(set(repeated)) <= 3
-        assert {rig.job(lease.job.id).attempts for lease in repeated} == {1}
-        assert not rig.backend.complete([Completion(lease=lease) for lease in repeated])
+        assert {harness.job(lease.job.id).attempts for lease in repeated} == {1}
+        assert not harness.backend.complete([Completion(lease=lease) for lease in repeated])
 
     def test_a_repeat_by_another_backend_on_the_same_store_answers_the_same_jobs(
-        self, rig: Rig, second: Backend
+        self, harness: BackendHarness, second: Backend
     ) -> None:
-        rig.add_many(20)
+        harness.add_many(20)
         token = new_token()
-        first = rig.lease_once(100, token=token)
-        leased = second.lease([rig.queue], token=token, worker_id="contract", duration=LONG, limit=100)
+        first = harness.lease_once(100, token=token)
+        leased = second.lease([harness.queue], token=token, worker_id="contract", duration=LONG, limit=100)
         assert set(first) <= set(leased)
         assert len(leased) <= 20
 
-    def test_a_repeat_stays_within_the_limit_in_all(self, rig: Rig) -> None:
-        rig.add_many(20)
+    def test_a_repeat_stays_within_the_limit_in_all(self, harness: BackendHarness) -> None:
+        harness.add_many(20)
         token = new_token()
-        first = rig.lease_once(4, token=token)
-        repeated = rig.lease_once(4, token=token)
+        first = harness.lease_once(4, token=token)
+        repeated = harness.lease_once(4, token=token)
         assert set(first) <= set(repeated)
         assert len(repeated) <= 4
-        assert rig.counts()[JobState.LEASED] == len(repeated)
+        assert harness.counts()[JobState.LEASED] == len(repeated)
 
-    def test_a_repeat_answers_only_what_is_still_held(self, rig: Rig) -> None:
-        rig.add_many(2)
+    def test_a_repeat_answers_only_what_is_still_held(self, harness: BackendHarness) -> None:
+        harness.add_many(2)
         token = new_token()
-        held = list(rig.lease_once(2, token=token))
+        held = list(harness.lease_once(2, token=token))
         done = held.pop()
-        assert not rig.backend.complete([Completion(lease=done)])
-        repeated = rig.lease_once(2, token=token)
+        assert not harness.backend.complete([Completion(lease=done)])
+        repeated = harness.lease_once(2, token=token)
         assert done not in repeated
         assert set(held) <= set(repeated)
 
-    def test_once_none_is_held_the_token_begins_a_new_call(self, rig: Rig) -> None:
+    def test_once_none_is_held_the_token_begins_a_new_call(self, harness: BackendHarness) -> None:
         token = new_token()
-        rig.add()
-        (lease,) = rig.lease_once(token=token)
-        rig.backend.release([lease])
-        (again,) = rig.lease_once(token=token)
+        harness.add()
+        (lease,) = harness.lease_once(token=token)
+        harness.backend.release([lease])
+        (again,) = harness.lease_once(token=token)
         assert again.job.id == lease.job.id
-        assert rig.job(lease.job.id).attempts == 1
+        assert harness.job(lease.job.id).attempts == 1
 
-    def test_different_calls_share_nothing(self, rig: Rig) -> None:
-        rig.add_many(10)
-        first, second = rig.lease_once(4), rig.lease_once(4)
+    def test_different_calls_share_nothing(self, harness: BackendHarness) -> None:
+        harness.add_many(10)
+        first, second = harness.lease_once(4), harness.lease_once(4)
         assert not {lease.job.id for lease in first} & {lease.job.id for lease in second}
 
-    def test_every_lease_counts_as_an_attempt(self, rig: Rig) -> None:
-        job = rig.add(max_retries=5)
+    def test_every_lease_counts_as_an_attempt(self, harness: BackendHarness) -> None:
+        job = harness.add(max_retries=5)
         for attempt in (1, 2, 3):
-            lease = rig.lease_one(duration=rig.span)
+            lease = harness.lease_one(duration=harness.span)
             assert (lease.job.id, lease.job.attempts) == (job.id, attempt)
-            rig.advance(1.1 * rig.span)
-            assert rig.recover() == (1, 0)
+            harness.advance(1.1 * harness.span)
+            assert harness.recover() == (1, 0)
 
-    def test_a_backlog_is_leased_whole_and_each_job_once(self, rig: Rig) -> None:
-        jobs = rig.add_many(2_500)
-        leases = rig.lease(5_000)
+    def test_a_backlog_is_leased_whole_and_each_job_once(self, harness: BackendHarness) -> None:
+        jobs = harness.add_many(2_500)
+        leases = harness.lease(5_000)
         assert len(leases) == 2_500
         assert {lease.job.id for lease in leases} == {job.id for job in jobs}
 
-    def test_a_long_and_a_short_lease_are_both_kept_to(self, rig: Rig) -> None:
-        long, short = rig.leased(LONG), rig.leased(rig.span)
-        rig.advance(1.1 * rig.span)
-        assert rig.recover() == (1, 0)
-        assert rig.state(long.job.id) is JobState.LEASED
-        assert rig.state(short.job.id) is JobState.READY
+    def test_a_long_and_a_short_lease_are_both_kept_to(self, harness: BackendHarness) -> None:
+        long, short = harness.leased(LONG), harness.leased(harness.span)
+        harness.advance(1.1 * harness.span)
+        assert harness.recover() == (1, 0)
+        assert harness.state(long.job.id) is JobState.LEASED
+        assert harness.state(short.job.id) is JobState.READY

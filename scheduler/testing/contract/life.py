@@ -14,49 +14,49 @@ from scheduler.identity import new_token
 from scheduler.leases import Completion, Failure
 from scheduler.queues import Retention
 from scheduler.states import JobState
+from scheduler.testing.contract.fixtures import OpenHarness
 from scheduler.testing.contract.offered import SHARED_STORE, needs
-from scheduler.testing.contract.stand import OpenRig
-from scheduler.testing.rig import LONG, Rig
+from scheduler.testing.harness import LONG, BackendHarness
 
 _CHILDREN = 4
 _JOBS = 25
 
 
 class LifeContract:
-    def test_ping_answers(self, rig: Rig) -> None:
-        rig.backend.ping()
-        rig.backend.ping()
+    def test_ping_answers(self, harness: BackendHarness) -> None:
+        harness.backend.ping()
+        harness.backend.ping()
 
-    def test_it_tells_its_retention(self, open_rig: OpenRig) -> None:
+    def test_it_tells_its_retention(self, open_harness: OpenHarness) -> None:
         """A worker encodes results only where they are kept."""
         retention = Retention(succeeded=7.0, cancelled=8.0, dead=9.0)
-        assert open_rig(retention).backend.retention == retention
+        assert open_harness(retention).backend.retention == retention
 
-    def test_a_closed_backend_refuses_every_call_and_closes_twice(self, rig: Rig) -> None:
-        lease = rig.leased()
-        closed = rig.another()
+    def test_a_closed_backend_refuses_every_call_and_closes_twice(self, harness: BackendHarness) -> None:
+        lease = harness.leased()
+        closed = harness.another()
         closed.ping()
         closed.close()
         closed.close()
         calls: dict[str, Callable[[], object]] = {
-            "enqueue": lambda: closed.enqueue([rig.new()]),
-            "promote_due": lambda: closed.promote_due([rig.queue], 1),
-            "lease": lambda: closed.lease([rig.queue], token=new_token(), worker_id="w", duration=LONG, limit=1),
+            "enqueue": lambda: closed.enqueue([harness.new()]),
+            "promote_due": lambda: closed.promote_due([harness.queue], 1),
+            "lease": lambda: closed.lease([harness.queue], token=new_token(), worker_id="w", duration=LONG, limit=1),
             "renew": lambda: closed.renew([lease], LONG),
             "complete": lambda: closed.complete([Completion(lease=lease)]),
             "retry": lambda: closed.retry([Failure(lease=lease)]),
             "bury": lambda: closed.bury([Failure(lease=lease)]),
             "release": lambda: closed.release([lease]),
-            "recover_expired": lambda: closed.recover_expired([rig.queue], 1),
-            "cancel": lambda: closed.cancel(rig.queue, ["j"]),
-            "requeue": lambda: closed.requeue(rig.queue, ["j"]),
-            "get": lambda: closed.get(rig.queue, ["j"]),
-            "list": lambda: closed.list(rig.queue, JobState.READY),
+            "recover_expired": lambda: closed.recover_expired([harness.queue], 1),
+            "cancel": lambda: closed.cancel(harness.queue, ["j"]),
+            "requeue": lambda: closed.requeue(harness.queue, ["j"]),
+            "get": lambda: closed.get(harness.queue, ["j"]),
+            "list": lambda: closed.list(harness.queue, JobState.READY),
             "stats": closed.stats,
-            "pause": lambda: closed.pause(rig.queue),
-            "resume": lambda: closed.resume(rig.queue),
-            "purge": lambda: closed.purge(rig.queue, JobState.DEAD, 1),
-            "trim": lambda: closed.trim([rig.queue], 1),
+            "pause": lambda: closed.pause(harness.queue),
+            "resume": lambda: closed.resume(harness.queue),
+            "purge": lambda: closed.purge(harness.queue, JobState.DEAD, 1),
+            "trim": lambda: closed.trim([harness.queue], 1),
             "ping": closed.ping,
         }
         assert set(calls) == Backend.__abstractmethods__ - {"from_url", "close"}
@@ -66,65 +66,67 @@ class LifeContract:
             except BackendClosed:
                 continue
             pytest.fail(f"{method} works on a closed backend")
-        assert rig.job(lease.job.id) == lease.job
+        assert harness.job(lease.job.id) == lease.job
 
-    def test_a_backend_closed_unused_is_harmless(self, rig: Rig) -> None:
-        rig.another().close()
-        rig.backend.ping()
+    def test_a_backend_closed_unused_is_harmless(self, harness: BackendHarness) -> None:
+        harness.another().close()
+        harness.backend.ping()
 
-    def test_a_second_backend_sees_and_does_all_that_the_first_does(self, rig: Rig, second: Backend) -> None:
-        rig.add(payload=b"work")
-        rig.promote()
-        (lease,) = second.lease([rig.queue], token=new_token(), worker_id="second", duration=LONG, limit=10)
-        assert lease.job == rig.job(lease.job.id)
-        assert not rig.backend.renew([lease], 2 * LONG).refused
-        assert list(rig.lease_once()) == []
+    def test_a_second_backend_sees_and_does_all_that_the_first_does(
+        self, harness: BackendHarness, second: Backend
+    ) -> None:
+        harness.add(payload=b"work")
+        harness.promote()
+        (lease,) = second.lease([harness.queue], token=new_token(), worker_id="second", duration=LONG, limit=10)
+        assert lease.job == harness.job(lease.job.id)
+        assert not harness.backend.renew([lease], 2 * LONG).refused
+        assert list(harness.lease_once()) == []
         assert not second.complete([Completion(lease=lease, result=b"done")])
-        assert list(rig.backend.complete([Completion(lease=lease)])) == [lease]
-        assert rig.job(lease.job.id).result == b"done"
-        assert dict(rig.backend.stats([rig.queue])[0].counts) == dict(second.stats([rig.queue])[0].counts)
+        assert list(harness.backend.complete([Completion(lease=lease)])) == [lease]
+        assert harness.job(lease.job.id).result == b"done"
+        assert dict(harness.backend.stats([harness.queue])[0].counts) == dict(second.stats([harness.queue])[0].counts)
 
-    def test_a_pause_holds_for_every_backend_at_once(self, rig: Rig, second: Backend) -> None:
-        rig.add()
-        rig.lease()
-        rig.add()
-        rig.promote()
-        second.stats([rig.queue])  # it knows the queue as not paused
-        rig.backend.pause(rig.queue)
-        assert list(second.lease([rig.queue], token=new_token(), worker_id="w", duration=LONG, limit=9)) == []
-        second.resume(rig.queue)
-        assert len(rig.lease()) == 1
+    def test_a_pause_holds_for_every_backend_at_once(self, harness: BackendHarness, second: Backend) -> None:
+        harness.add()
+        harness.lease()
+        harness.add()
+        harness.promote()
+        second.stats([harness.queue])  # it knows the queue as not paused
+        harness.backend.pause(harness.queue)
+        assert list(second.lease([harness.queue], token=new_token(), worker_id="w", duration=LONG, limit=9)) == []
+        second.resume(harness.queue)
+        assert len(harness.lease()) == 1
 
-    def test_a_cursor_is_good_for_another_backend(self, rig: Rig, second: Backend) -> None:
-        rig.add_many(5, delay=LONG)
-        page = rig.backend.list(rig.queue, JobState.SCHEDULED, limit=2)
-        here = rig.backend.list(rig.queue, JobState.SCHEDULED, cursor=page.cursor, limit=2)
-        assert second.list(rig.queue, JobState.SCHEDULED, cursor=page.cursor, limit=2) == here
+    def test_a_cursor_is_good_for_another_backend(self, harness: BackendHarness, second: Backend) -> None:
+        harness.add_many(5, delay=LONG)
+        page = harness.backend.list(harness.queue, JobState.SCHEDULED, limit=2)
+        here = harness.backend.list(harness.queue, JobState.SCHEDULED, cursor=page.cursor, limit=2)
+        assert second.list(harness.queue, JobState.SCHEDULED, cursor=page.cursor, limit=2) == here
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
     @needs(SHARED_STORE)
-    def test_forked_children_and_their_parent_use_it_side_by_side(self, rig: Rig) -> None:
+    def test_forked_children_and_their_parent_use_it_side_by_side(self, harness: BackendHarness) -> None:
         """
         Guarantee 27: no connection and no lock is shared with a child.
 
         A store and a producer made before a fork go on working.
         """
-        if rig.backend.in_process:
+        if harness.backend.in_process:
             pytest.skip("the jobs live within one process (in_process)")
-        rig.add(id="before")
-        children = [_fork(lambda: _enqueue_some(rig)) for _ in range(_CHILDREN)]
+        harness.add(id="before")
+        children = [_fork(lambda: _enqueue_some(harness)) for _ in range(_CHILDREN)]
         try:
-            _enqueue_some(rig)
+            _enqueue_some(harness)
         finally:
             codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
         assert codes == [0] * _CHILDREN
-        assert sum(rig.counts().values()) == 1 + _JOBS * (_CHILDREN + 1)
-        assert len(rig.lease()) == 1 + _JOBS * (_CHILDREN + 1)
+        assert sum(harness.counts().values()) == 1 + _JOBS * (_CHILDREN + 1)
+        assert len(harness.lease()) == 1 + _JOBS * (_CHILDREN + 1)
 
 
-def _enqueue_some(rig: Rig) -> None:
+def _enqueue_some(harness: BackendHarness) -> None:
     for _ in range(_JOBS):
-        rig.add()
+        harness.add()
 
 
 def _fork(work: Callable[[], None]) -> int:

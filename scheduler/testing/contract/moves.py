@@ -9,25 +9,25 @@ import pytest
 from scheduler.jobs import Job
 from scheduler.leases import Completion, Failure, Lease, MoveAnswer
 from scheduler.states import MOVES, JobState
-from scheduler.testing.rig import LONG, Rig
-from scheduler.testing.situations import ONCE, in_state
+from scheduler.testing.harness import LONG, BackendHarness
+from scheduler.testing.job_states import ONCE, in_state
 
 
-def _lease(rig: Rig, job: Job, _: Lease) -> bool:
-    return job.id in {lease.job.id for lease in rig.lease_once()}
+def _lease(harness: BackendHarness, job: Job, _: Lease) -> bool:
+    return job.id in {lease.job.id for lease in harness.lease_once()}
 
 
-def _recover(rig: Rig, _: Job, lease: Lease) -> bool:
-    rig.backend.renew([lease], rig.span)
-    rig.advance(1.1 * rig.span)
-    return sum(rig.recover()) == 1
+def _recover(harness: BackendHarness, _: Job, lease: Lease) -> bool:
+    harness.backend.renew([lease], harness.span)
+    harness.advance(1.1 * harness.span)
+    return sum(harness.recover()) == 1
 
 
-def _promote(rig: Rig, job: Job, _: Lease) -> bool:
-    if not rig.clock:
+def _promote(harness: BackendHarness, job: Job, _: Lease) -> bool:
+    if not harness.clock:
         pytest.skip("needs a manual clock: the job is due in an hour")
-    rig.advance(LONG)
-    return rig.state(job.id) is JobState.READY and job.state is not JobState.READY
+    harness.advance(LONG)
+    return harness.state(job.id) is JobState.READY and job.state is not JobState.READY
 
 
 def _accepted(refused: Sequence[Lease]) -> bool:
@@ -38,27 +38,27 @@ def _moved(answers: Sequence[MoveAnswer]) -> bool:
     return answers[0].moved
 
 
-_TRY: Mapping[str, Callable[[Rig, Job, Lease], bool]] = {
+_TRY: Mapping[str, Callable[[BackendHarness, Job, Lease], bool]] = {
     "promote_due": _promote,
     "lease": _lease,
-    "renew": lambda rig, _, lease: _accepted(rig.backend.renew([lease], 2 * LONG).refused),
-    "complete": lambda rig, _, lease: _accepted(rig.backend.complete([Completion(lease=lease)])),
-    "retry": lambda rig, _, lease: _accepted(rig.backend.retry([Failure(lease=lease, delay=LONG, error=ONCE)])),
-    "bury": lambda rig, _, lease: _accepted(rig.backend.bury([Failure(lease=lease, error=ONCE)])),
-    "release": lambda rig, _, lease: _accepted(rig.backend.release([lease])),
+    "renew": lambda harness, _, lease: _accepted(harness.backend.renew([lease], 2 * LONG).refused),
+    "complete": lambda harness, _, lease: _accepted(harness.backend.complete([Completion(lease=lease)])),
+    "retry": lambda harness, _, lease: _accepted(harness.backend.retry([Failure(lease=lease, delay=LONG, error=ONCE)])),
+    "bury": lambda harness, _, lease: _accepted(harness.backend.bury([Failure(lease=lease, error=ONCE)])),
+    "release": lambda harness, _, lease: _accepted(harness.backend.release([lease])),
     "recover_expired": _recover,
-    "cancel": lambda rig, job, _: _moved(rig.backend.cancel(job.queue, [job.id])),
-    "requeue": lambda rig, job, _: _moved(rig.backend.requeue(job.queue, [job.id])),
+    "cancel": lambda harness, job, _: _moved(harness.backend.cancel(job.queue, [job.id])),
+    "requeue": lambda harness, job, _: _moved(harness.backend.requeue(job.queue, [job.id])),
 }
 
 
 class MovesContract:
     @pytest.mark.parametrize("state", list(JobState))
     @pytest.mark.parametrize("move", sorted(_TRY))
-    def test_only_the_lawful_moves_happen(self, rig: Rig, move: str, state: JobState) -> None:
-        before, lease = in_state(rig, state)
-        happened = _TRY[move](rig, before, lease)
-        after = rig.job(before.id)
+    def test_only_the_lawful_moves_happen(self, harness: BackendHarness, move: str, state: JobState) -> None:
+        before, lease = in_state(harness, state)
+        happened = _TRY[move](harness, before, lease)
+        after = harness.job(before.id)
         if state in MOVES[move].sources:
             assert happened
             assert after.state in MOVES[move].targets

@@ -11,7 +11,7 @@ import pytest
 from scheduler.errors import InvalidJob, SchedulerError
 from scheduler.limits import MAX_NAME
 from scheduler.states import JobState
-from scheduler.testing.rig import LONG, Rig
+from scheduler.testing.harness import LONG, BackendHarness
 
 ODD_NAMES = (
     *("a", "A", "a:b", "a:b:ready", "a:b:c", "a/b", "a.b", "a b", " a", "a ", " ", ".", "..", "-", "_", "0", "00"),
@@ -47,35 +47,37 @@ def _in_queue_names() -> list[str]:
 
 
 class NamesContract:
-    def test_queues_of_odd_names_keep_their_own_jobs(self, rig: Rig) -> None:
+    def test_queues_of_odd_names_keep_their_own_jobs(self, harness: BackendHarness) -> None:
         patterns = dict.fromkeys(_in_queue_names())
-        unique = rig.new_queue("{}")
+        unique = harness.new_queue("{}")
         queues = {pattern.replace("{}", unique): [f"{number}" for number in range(3)] for pattern in patterns}
-        rig.queues[:] = queues
-        rig.enqueue(*(rig.new(queue=queue, id=id, payload=queue.encode()) for queue in queues for id in queues[queue]))
+        harness.queues[:] = queues
+        harness.enqueue(
+            *(harness.new(queue=queue, id=id, payload=queue.encode()) for queue in queues for id in queues[queue])
+        )
         for queue, ids in queues.items():
-            leases = rig.lease(queues=[queue])
+            leases = harness.lease(queues=[queue])
             assert sorted(lease.job.id for lease in leases) == ids, queue
             assert {(lease.job.queue, lease.job.payload) for lease in leases} == {(queue, queue.encode())}
-            assert rig.counts(queue)[JobState.LEASED] == 3
-        assert [row.queue for row in rig.backend.stats([*queues])] == sorted(queues)
-        assert {*queues} <= {row.queue for row in rig.backend.stats()}
+            assert harness.counts(queue)[JobState.LEASED] == 3
+        assert [row.queue for row in harness.backend.stats([*queues])] == sorted(queues)
+        assert {*queues} <= {row.queue for row in harness.backend.stats()}
 
-    def test_pausing_and_purging_one_odd_queue_touches_no_other(self, rig: Rig) -> None:
-        unique = rig.new_queue("{}")
+    def test_pausing_and_purging_one_odd_queue_touches_no_other(self, harness: BackendHarness) -> None:
+        unique = harness.new_queue("{}")
         queues = [f"{name}{unique}" for name in ("*", "a*", "a", "a:b", "%", "_", "{a}", "?")]
-        rig.queues[:] = queues
+        harness.queues[:] = queues
         for queue in queues:
-            rig.add(queue=queue, id="j", delay=LONG)
+            harness.add(queue=queue, id="j", delay=LONG)
         for queue in queues[:3]:
-            rig.backend.pause(queue)
-            assert rig.backend.purge(queue, JobState.SCHEDULED, 100) == 1
-        assert [rig.numbers(queue).paused for queue in queues] == [True] * 3 + [False] * 5
-        assert [rig.counts(queue)[JobState.SCHEDULED] for queue in queues] == [0] * 3 + [1] * 5
+            harness.backend.pause(queue)
+            assert harness.backend.purge(queue, JobState.SCHEDULED, 100) == 1
+        assert [harness.numbers(queue).paused for queue in queues] == [True] * 3 + [False] * 5
+        assert [harness.counts(queue)[JobState.SCHEDULED] for queue in queues] == [0] * 3 + [1] * 5
 
-    def test_names_that_are_only_asked_for_leave_nothing_behind(self, rig: Rig) -> None:
+    def test_names_that_are_only_asked_for_leave_nothing_behind(self, harness: BackendHarness) -> None:
         """They may come from requests, without end."""
-        backend, unique = rig.backend, rig.new_queue("{}")
+        backend, unique = harness.backend, harness.new_queue("{}")
 
         def ask(number: int) -> None:
             queue = f"{unique} {number}"
@@ -100,62 +102,64 @@ class NamesContract:
         assert held < 500 * _ASKED_FOR, "bytes"
         assert not [row for row in backend.stats() if row.queue.startswith(unique)]
 
-    def test_odd_ids_are_kept_apart(self, rig: Rig) -> None:
+    def test_odd_ids_are_kept_apart(self, harness: BackendHarness) -> None:
         for id in ODD_NAMES:
-            rig.add(id=id, payload=id.encode(), delay=LONG)
-        got = rig.backend.get(rig.queue, ODD_NAMES)
+            harness.add(id=id, payload=id.encode(), delay=LONG)
+        got = harness.backend.get(harness.queue, ODD_NAMES)
         assert {id: job.payload for id, job in got.items()} == {id: id.encode() for id in ODD_NAMES}
-        listed = rig.listed(JobState.SCHEDULED, limit=7)
+        listed = harness.listed(JobState.SCHEDULED, limit=7)
         assert sorted(job.id for job in listed) == sorted(ODD_NAMES)
         half = ODD_NAMES[::2]
-        assert all(answer.moved for answer in rig.backend.cancel(rig.queue, half))
-        assert sorted(job.id for job in rig.listed(JobState.SCHEDULED)) == sorted(ODD_NAMES[1::2])
+        assert all(answer.moved for answer in harness.backend.cancel(harness.queue, half))
+        assert sorted(job.id for job in harness.listed(JobState.SCHEDULED)) == sorted(ODD_NAMES[1::2])
 
     @pytest.mark.parametrize("joint", [":", "/", ".", "\u200b", "}", " ", "-", "|"], ids=ascii)
-    def test_a_queue_and_an_id_never_run_into_each_other(self, rig: Rig, joint: str) -> None:
+    def test_a_queue_and_an_id_never_run_into_each_other(self, harness: BackendHarness, joint: str) -> None:
         """The names "a" and "b:c" joined are the names "a:b" and "c" joined."""
-        short = rig.new_queue()
+        short = harness.new_queue()
         long = f"{short}{joint}b"
-        rig.queues.append(long)
-        rig.add(queue=short, id=f"b{joint}c", payload=b"short")
-        rig.add(queue=long, id="c", payload=b"long")
-        rig.add(queue=long, id=f"b{joint}c", payload=b"both")
-        assert [lease.job.payload for lease in rig.lease(queues=[short])] == [b"short"]
-        assert sorted(lease.job.payload for lease in rig.lease(queues=[long])) == [b"both", b"long"]
+        harness.queues.append(long)
+        harness.add(queue=short, id=f"b{joint}c", payload=b"short")
+        harness.add(queue=long, id="c", payload=b"long")
+        harness.add(queue=long, id=f"b{joint}c", payload=b"both")
+        assert [lease.job.payload for lease in harness.lease(queues=[short])] == [b"short"]
+        assert sorted(lease.job.payload for lease in harness.lease(queues=[long])) == [b"both", b"long"]
 
-    def test_jobs_of_odd_ids_go_their_whole_way(self, rig: Rig) -> None:
-        rig.enqueue(*(rig.new(id=id) for id in ODD_NAMES))
-        leases = rig.lease()
+    def test_jobs_of_odd_ids_go_their_whole_way(self, harness: BackendHarness) -> None:
+        harness.enqueue(*(harness.new(id=id) for id in ODD_NAMES))
+        leases = harness.lease()
         assert sorted(lease.job.id for lease in leases) == sorted(ODD_NAMES)
-        assert not rig.backend.renew(leases, LONG).refused
-        assert not rig.backend.release(leases)
-        assert len(rig.lease()) == len(ODD_NAMES)
+        assert not harness.backend.renew(leases, LONG).refused
+        assert not harness.backend.release(leases)
+        assert len(harness.lease()) == len(ODD_NAMES)
 
-    def test_odd_types_owners_keys_and_metadata_are_given_back_as_they_were(self, rig: Rig) -> None:
+    def test_odd_types_owners_keys_and_metadata_are_given_back_as_they_were(self, harness: BackendHarness) -> None:
         for name in ODD_NAMES:
             metadata = {name: name, "tab\tand\nnewline": "\x01\x7f", "": "empty key"}
-            job = rig.add(type=name, idempotency_key=name, metadata=metadata)
-            lease = rig.lease_one(worker_id=name)
-            stored = rig.job(job.id)
+            job = harness.add(type=name, idempotency_key=name, metadata=metadata)
+            lease = harness.lease_one(worker_id=name)
+            stored = harness.job(job.id)
             assert stored == lease.job
             assert (stored.type, stored.idempotency_key, stored.lease_owner) == (name, name, name)
             assert dict(stored.metadata) == metadata
 
     @pytest.mark.parametrize("name", _REFUSED, ids=ascii)
     @pytest.mark.parametrize("field", ["queue", "id", "type", "idempotency_key"])
-    def test_any_other_name_is_refused_before_it_is_stored(self, rig: Rig, field: str, name: str) -> None:
+    def test_any_other_name_is_refused_before_it_is_stored(
+        self, harness: BackendHarness, field: str, name: str
+    ) -> None:
         with pytest.raises(InvalidJob) as refusal:
-            rig.add(**{field: name})
+            harness.add(**{field: name})
         assert refusal.value.field == field
-        assert not any(rig.counts().values())
+        assert not any(harness.counts().values())
 
     @pytest.mark.parametrize("name", _REFUSED, ids=ascii)
-    def test_any_other_queue_or_owner_is_refused_by_every_call(self, rig: Rig, name: str) -> None:
-        backend = rig.backend
+    def test_any_other_queue_or_owner_is_refused_by_every_call(self, harness: BackendHarness, name: str) -> None:
+        backend = harness.backend
         calls: dict[str, Callable[[], object]] = {
-            "promote_due": lambda: backend.promote_due([rig.queue, name], 1),
-            "lease": lambda: rig.lease_once(queues=[name]),
-            "lease as": lambda: rig.lease_once(worker_id=name),
+            "promote_due": lambda: backend.promote_due([harness.queue, name], 1),
+            "lease": lambda: harness.lease_once(queues=[name]),
+            "lease as": lambda: harness.lease_once(worker_id=name),
             "recover_expired": lambda: backend.recover_expired([name], 1),
             "get": lambda: backend.get(name, ["j"]),
             "list": lambda: backend.list(name, JobState.READY),

@@ -13,7 +13,7 @@ import pytest
 
 from scheduler.errors import BackendError
 from scheduler.leases import Completion
-from scheduler.testing.rig import Rig
+from scheduler.testing.harness import BackendHarness
 
 _AT_ONCE = 3.0  # seconds: no store waits for itself, and none has a time-out that is so short
 
@@ -47,29 +47,29 @@ class _Nested:
             self.took = time.monotonic() - began
 
 
-_OUTER: dict[str, Callable[[Rig], object]] = {
-    "enqueue": lambda rig: rig.enqueue(rig.new()),
-    "lease and complete": lambda rig: rig.backend.complete([Completion(lease=rig.leased())]),
-    "get": lambda rig: rig.backend.get(rig.queue, ["none"]),
-    "stats": lambda rig: rig.backend.stats([rig.queue]),
+_OUTER: dict[str, Callable[[BackendHarness], object]] = {
+    "enqueue": lambda harness: harness.enqueue(harness.new()),
+    "lease and complete": lambda harness: harness.backend.complete([Completion(lease=harness.leased())]),
+    "get": lambda harness: harness.backend.get(harness.queue, ["none"]),
+    "stats": lambda harness: harness.backend.stats([harness.queue]),
 }
 
 
 class NestingContract:
     @pytest.mark.parametrize("outer", sorted(_OUTER))
     def test_a_call_inside_another_one_of_its_thread_works_or_is_refused_and_never_waits_for_itself(
-        self, rig: Rig, outer: str
+        self, harness: BackendHarness, outer: str
     ) -> None:
         def at(event: int) -> bool:
-            wanted = rig.new(queue=other)
-            with _Nested(lambda: rig.enqueue(wanted), event) as nested:
-                _OUTER[outer](rig)
+            wanted = harness.new(queue=other)
+            with _Nested(lambda: harness.enqueue(wanted), event) as nested:
+                _OUTER[outer](harness)
             assert nested.took < _AT_ONCE, "it waited for itself"
-            stored = wanted.id in rig.backend.get(other, [wanted.id])
+            stored = wanted.id in harness.backend.get(other, [wanted.id])
             assert stored is (nested.done and nested.error is None)
             return nested.done
 
-        other = rig.new_queue()
+        other = harness.new_queue()
 
         def at_many() -> None:
             while at(passed[-1]):
@@ -81,4 +81,4 @@ class NestingContract:
         threading.Thread(target=at_many, name="nested", daemon=True).start()
         assert ended.wait(100.0), "it waits for itself, or failed"
         assert len(passed) > 1
-        assert rig.enqueue(rig.new())[0].is_new
+        assert harness.enqueue(harness.new())[0].is_new

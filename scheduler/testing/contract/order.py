@@ -9,33 +9,33 @@ import pytest
 from scheduler.backend import TopologyAdmin
 from scheduler.jobs import Priority
 from scheduler.leases import Failure
-from scheduler.testing.rig import Rig
+from scheduler.testing.harness import BackendHarness
 
 
-def _use_one_partition(rig: Rig) -> None:
-    """Give the rig's queue one partition, or skip."""
-    (row,) = rig.backend.stats([rig.queue])
+def _use_one_partition(harness: BackendHarness) -> None:
+    """Give the harness's queue one partition, or skip."""
+    (row,) = harness.backend.stats([harness.queue])
     if row.partitions == 1:
         return
-    if not isinstance(rig.backend, TopologyAdmin):
+    if not isinstance(harness.backend, TopologyAdmin):
         pytest.skip(f"order holds within a partition, and the queue has {row.partitions} that cannot be changed")
-    rig.backend.promote_queue_version(rig.queue, row.version + 1, 1)
-    rig.backend.complete_draining_version(rig.queue, row.version)
+    harness.backend.promote_queue_version(harness.queue, row.version + 1, 1)
+    harness.backend.complete_draining_version(harness.queue, row.version)
 
 
-def _pass_time(rig: Rig) -> None:
+def _pass_time(harness: BackendHarness) -> None:
     """Far enough for the next job to become ready at a moment of its own."""
-    rig.advance(0.01)
+    harness.advance(0.01)
 
 
 class OrderContract:
     @pytest.fixture
-    def line(self, rig: Rig) -> Rig:
-        """A rig whose queue has one partition."""
-        _use_one_partition(rig)
-        return rig
+    def line(self, harness: BackendHarness) -> BackendHarness:
+        """A harness whose queue has one partition."""
+        _use_one_partition(harness)
+        return harness
 
-    def test_the_more_urgent_job_is_leased_first(self, line: Rig) -> None:
+    def test_the_more_urgent_job_is_leased_first(self, line: BackendHarness) -> None:
         priorities = [*Priority, *Priority, *Priority]
         random.shuffle(priorities)
         for priority in priorities:
@@ -44,14 +44,14 @@ class OrderContract:
         leased = [line.lease_one().job.priority for _ in priorities]
         assert leased == sorted(priorities)
 
-    def test_of_one_priority_the_longest_ready_is_first(self, line: Rig) -> None:
+    def test_of_one_priority_the_longest_ready_is_first(self, line: BackendHarness) -> None:
         jobs = []
         for _ in range(6):
             jobs.append(line.add().id)
             _pass_time(line)
         assert [line.lease_one().job.id for _ in jobs] == jobs
 
-    def test_the_answer_of_one_call_is_in_order(self, line: Rig) -> None:
+    def test_the_answer_of_one_call_is_in_order(self, line: BackendHarness) -> None:
         jobs = []
         for priority in (Priority.LOW, Priority.URGENT, Priority.NORMAL, Priority.URGENT):
             jobs.append(line.add(priority=priority))
@@ -59,7 +59,7 @@ class OrderContract:
         low, first, normal, second = jobs
         assert [lease.job.id for lease in line.lease_once(10)] == [first.id, second.id, normal.id, low.id]
 
-    def test_a_delayed_job_queues_up_when_it_becomes_due(self, line: Rig) -> None:
+    def test_a_delayed_job_queues_up_when_it_becomes_due(self, line: BackendHarness) -> None:
         """Not when it was enqueued: who waited longer in ready goes first."""
         delayed = line.add(delay=line.span)
         _pass_time(line)
@@ -69,12 +69,12 @@ class OrderContract:
         last = line.add()
         assert [line.lease_one().job.id for _ in range(3)] == [first.id, delayed.id, last.id]
 
-    def test_a_more_urgent_job_that_is_not_due_keeps_nobody_waiting(self, line: Rig) -> None:
+    def test_a_more_urgent_job_that_is_not_due_keeps_nobody_waiting(self, line: BackendHarness) -> None:
         line.add(priority=Priority.URGENT, delay=line.span)
         low = line.add(priority=Priority.LOW)
         assert line.lease_one().job.id == low.id
 
-    def test_a_recovered_job_goes_to_the_back(self, line: Rig) -> None:
+    def test_a_recovered_job_goes_to_the_back(self, line: BackendHarness) -> None:
         """So a job that kills its workers does not hold up the others."""
         crashed = line.leased(line.span)
         other = line.add()
@@ -82,7 +82,7 @@ class OrderContract:
         line.recover()
         assert [line.lease_one().job.id for _ in range(2)] == [other.id, crashed.job.id]
 
-    def test_a_requeued_job_goes_to_the_back(self, line: Rig) -> None:
+    def test_a_requeued_job_goes_to_the_back(self, line: BackendHarness) -> None:
         buried = line.leased()
         line.backend.bury([Failure(lease=buried)])
         other = line.add()
@@ -90,7 +90,7 @@ class OrderContract:
         line.backend.requeue(line.queue, [buried.job.id])
         assert [line.lease_one().job.id for _ in range(2)] == [other.id, buried.job.id]
 
-    def test_a_retried_job_goes_to_the_back(self, line: Rig) -> None:
+    def test_a_retried_job_goes_to_the_back(self, line: BackendHarness) -> None:
         failed = line.leased()
         other = line.add()
         _pass_time(line)
@@ -98,7 +98,7 @@ class OrderContract:
         line.advance(line.span)
         assert [line.lease_one().job.id for _ in range(2)] == [other.id, failed.job.id]
 
-    def test_a_released_job_is_not_overtaken_by_a_later_one(self, line: Rig) -> None:
+    def test_a_released_job_is_not_overtaken_by_a_later_one(self, line: BackendHarness) -> None:
         first = line.leased()
         _pass_time(line)
         line.backend.release([first])

@@ -4,77 +4,77 @@ from __future__ import annotations
 
 from scheduler.leases import Completion, Failure
 from scheduler.states import JobState
-from scheduler.testing.rig import LONG, Rig
-from scheduler.testing.situations import ONCE, in_state
+from scheduler.testing.harness import LONG, BackendHarness
+from scheduler.testing.job_states import ONCE, in_state
 
 
 class PauseContract:
-    def test_a_paused_queue_gives_no_lease_and_a_resumed_one_does(self, rig: Rig) -> None:
-        job = rig.add()
-        rig.backend.pause(rig.queue)
-        assert rig.numbers().paused
-        assert rig.lease() == []
-        rig.backend.resume(rig.queue)
-        assert not rig.numbers().paused
-        assert [lease.job.id for lease in rig.lease()] == [job.id]
+    def test_a_paused_queue_gives_no_lease_and_a_resumed_one_does(self, harness: BackendHarness) -> None:
+        job = harness.add()
+        harness.backend.pause(harness.queue)
+        assert harness.numbers().paused
+        assert harness.lease() == []
+        harness.backend.resume(harness.queue)
+        assert not harness.numbers().paused
+        assert [lease.job.id for lease in harness.lease()] == [job.id]
 
-    def test_other_queues_go_on(self, rig: Rig) -> None:
-        other = rig.new_queue()
-        rig.add()
-        rig.add(queue=other)
-        rig.backend.pause(rig.queue)
-        assert [lease.job.queue for lease in rig.lease(queues=[rig.queue, other])] == [other]
+    def test_other_queues_go_on(self, harness: BackendHarness) -> None:
+        other = harness.new_queue()
+        harness.add()
+        harness.add(queue=other)
+        harness.backend.pause(harness.queue)
+        assert [lease.job.queue for lease in harness.lease(queues=[harness.queue, other])] == [other]
 
-    def test_a_queue_can_be_paused_before_its_first_job(self, rig: Rig) -> None:
-        rig.backend.pause(rig.queue)
-        rig.add()
-        assert rig.lease() == []
-        assert rig.numbers().paused
+    def test_a_queue_can_be_paused_before_its_first_job(self, harness: BackendHarness) -> None:
+        harness.backend.pause(harness.queue)
+        harness.add()
+        assert harness.lease() == []
+        assert harness.numbers().paused
 
-    def test_enqueue_promote_and_settle_go_on(self, rig: Rig) -> None:
-        rig.add_many(3)
-        done, failed, released = rig.lease()
-        rig.backend.pause(rig.queue)
-        assert not rig.backend.complete([Completion(lease=done)])
-        assert not rig.backend.retry([Failure(lease=failed, delay=rig.span, error=ONCE)])
-        assert not rig.backend.release([released])
-        later = rig.add(delay=rig.span)
-        rig.advance(rig.span)
-        assert rig.state(later.id) is JobState.READY
-        assert rig.counts()[JobState.READY] == 3
-        assert rig.lease() == []
+    def test_enqueue_promote_and_settle_go_on(self, harness: BackendHarness) -> None:
+        harness.add_many(3)
+        done, failed, released = harness.lease()
+        harness.backend.pause(harness.queue)
+        assert not harness.backend.complete([Completion(lease=done)])
+        assert not harness.backend.retry([Failure(lease=failed, delay=harness.span, error=ONCE)])
+        assert not harness.backend.release([released])
+        later = harness.add(delay=harness.span)
+        harness.advance(harness.span)
+        assert harness.state(later.id) is JobState.READY
+        assert harness.counts()[JobState.READY] == 3
+        assert harness.lease() == []
 
-    def test_renewal_and_recovery_go_on(self, rig: Rig) -> None:
-        lease = rig.leased(LONG)
-        rig.backend.pause(rig.queue)
-        assert not rig.backend.renew([lease], rig.span).refused
-        rig.advance(1.1 * rig.span)
-        assert rig.recover() == (1, 0)
+    def test_renewal_and_recovery_go_on(self, harness: BackendHarness) -> None:
+        lease = harness.leased(LONG)
+        harness.backend.pause(harness.queue)
+        assert not harness.backend.renew([lease], harness.span).refused
+        harness.advance(1.1 * harness.span)
+        assert harness.recover() == (1, 0)
 
-    def test_cancel_and_requeue_go_on(self, rig: Rig) -> None:
-        dead, _ = in_state(rig, JobState.DEAD)
-        job = rig.add(delay=LONG)
-        rig.backend.pause(rig.queue)
-        assert rig.backend.cancel(rig.queue, [job.id])[0].moved
-        assert rig.backend.requeue(rig.queue, [dead.id])[0].moved
-        assert rig.lease() == []
+    def test_cancel_and_requeue_go_on(self, harness: BackendHarness) -> None:
+        dead, _ = in_state(harness, JobState.DEAD)
+        job = harness.add(delay=LONG)
+        harness.backend.pause(harness.queue)
+        assert harness.backend.cancel(harness.queue, [job.id])[0].moved
+        assert harness.backend.requeue(harness.queue, [dead.id])[0].moved
+        assert harness.lease() == []
 
-    def test_what_is_held_under_a_token_is_still_answered(self, rig: Rig) -> None:
+    def test_what_is_held_under_a_token_is_still_answered(self, harness: BackendHarness) -> None:
         """Or it gets nothing: what matters is that nothing new is leased."""
-        lease = rig.leased()
-        rig.add()
-        rig.backend.pause(rig.queue)
-        assert set(rig.lease_once(token=lease.token)) <= {lease}
-        assert rig.counts()[JobState.LEASED] == 1
+        lease = harness.leased()
+        harness.add()
+        harness.backend.pause(harness.queue)
+        assert set(harness.lease_once(token=lease.token)) <= {lease}
+        assert harness.counts()[JobState.LEASED] == 1
 
-    def test_twice_is_as_good_as_once(self, rig: Rig) -> None:
-        rig.backend.pause(rig.queue)
-        rig.backend.pause(rig.queue)
-        rig.backend.resume(rig.queue)
-        rig.backend.resume(rig.queue)
-        rig.add()
-        assert len(rig.lease()) == 1
+    def test_twice_is_as_good_as_once(self, harness: BackendHarness) -> None:
+        harness.backend.pause(harness.queue)
+        harness.backend.pause(harness.queue)
+        harness.backend.resume(harness.queue)
+        harness.backend.resume(harness.queue)
+        harness.add()
+        assert len(harness.lease()) == 1
 
-    def test_resuming_what_is_not_paused_is_harmless(self, rig: Rig) -> None:
-        rig.backend.resume(rig.new_queue())
-        assert not rig.numbers().paused
+    def test_resuming_what_is_not_paused_is_harmless(self, harness: BackendHarness) -> None:
+        harness.backend.resume(harness.new_queue())
+        assert not harness.numbers().paused

@@ -10,8 +10,8 @@ from scheduler.jobs import ErrorDetail
 from scheduler.leases import Completion, Failure
 from scheduler.limits import MAX_ERROR_MESSAGE, MAX_ERROR_TRACEBACK, MAX_METADATA, MAX_RESULT
 from scheduler.states import JobState
-from scheduler.testing.rig import LONG, Rig
-from scheduler.testing.situations import in_state
+from scheduler.testing.harness import LONG, BackendHarness
+from scheduler.testing.job_states import in_state
 
 _PAYLOADS = {
     "empty": b"",
@@ -35,53 +35,55 @@ _TEXTS = {
 class PayloadsContract:
     @pytest.mark.parametrize("state", list(JobState))
     @pytest.mark.parametrize("kind", sorted(_PAYLOADS))
-    def test_a_payload_is_the_same_bytes_in_every_state(self, rig: Rig, kind: str, state: JobState) -> None:
-        job, lease = in_state(rig, state, payload=_PAYLOADS[kind])
+    def test_a_payload_is_the_same_bytes_in_every_state(
+        self, harness: BackendHarness, kind: str, state: JobState
+    ) -> None:
+        job, lease = in_state(harness, state, payload=_PAYLOADS[kind])
         assert lease.job.payload == job.payload == _PAYLOADS[kind]
-        assert [each.payload for each in rig.listed(state)] == [_PAYLOADS[kind]]
+        assert [each.payload for each in harness.listed(state)] == [_PAYLOADS[kind]]
 
-    def test_a_payload_survives_failure_recovery_burial_and_requeue(self, rig: Rig) -> None:
+    def test_a_payload_survives_failure_recovery_burial_and_requeue(self, harness: BackendHarness) -> None:
         payload = bytes(range(256))
-        lease = rig.leased(payload=payload, max_retries=1)
-        rig.backend.retry([Failure(lease=lease, delay=rig.span)])
-        rig.advance(rig.span)
-        rig.lease_one(duration=rig.span)
-        rig.advance(1.1 * rig.span)
-        assert rig.recover() == (0, 1)
-        rig.backend.requeue(rig.queue, [lease.job.id])
-        assert rig.lease_one().job.payload == payload
+        lease = harness.leased(payload=payload, max_retries=1)
+        harness.backend.retry([Failure(lease=lease, delay=harness.span)])
+        harness.advance(harness.span)
+        harness.lease_one(duration=harness.span)
+        harness.advance(1.1 * harness.span)
+        assert harness.recover() == (0, 1)
+        harness.backend.requeue(harness.queue, [lease.job.id])
+        assert harness.lease_one().job.payload == payload
 
     @pytest.mark.parametrize("kind", sorted(_PAYLOADS))
-    def test_a_result_is_the_same_bytes(self, rig: Rig, kind: str) -> None:
-        lease = rig.leased()
-        assert not rig.backend.complete([Completion(lease=lease, result=_PAYLOADS[kind][:MAX_RESULT])])
-        assert rig.job(lease.job.id).result == _PAYLOADS[kind]
+    def test_a_result_is_the_same_bytes(self, harness: BackendHarness, kind: str) -> None:
+        lease = harness.leased()
+        assert not harness.backend.complete([Completion(lease=lease, result=_PAYLOADS[kind][:MAX_RESULT])])
+        assert harness.job(lease.job.id).result == _PAYLOADS[kind]
 
     @pytest.mark.parametrize("bury", [False, True], ids=["retry", "bury"])
     @pytest.mark.parametrize("kind", sorted(_TEXTS))
-    def test_any_error_text_is_recorded(self, rig: Rig, kind: str, *, bury: bool) -> None:
+    def test_any_error_text_is_recorded(self, harness: BackendHarness, kind: str, *, bury: bool) -> None:
         text = _TEXTS[kind]
-        lease = rig.leased()
+        lease = harness.leased()
         detail = ErrorDetail(kind=text or "Error", message=text, traceback=text)
         failure = Failure(lease=lease, delay=LONG, error=detail)
-        assert not (rig.backend.bury if bury else rig.backend.retry)([failure])
-        error = rig.job(lease.job.id).last_error
+        assert not (harness.backend.bury if bury else harness.backend.retry)([failure])
+        error = harness.job(lease.job.id).last_error
         assert error is not None
         assert (error.kind, error.message, error.traceback) == (detail.kind, detail.message, detail.traceback)
 
-    def test_ten_errors_of_the_largest_size_are_kept(self, rig: Rig) -> None:
-        job = rig.add()
+    def test_ten_errors_of_the_largest_size_are_kept(self, harness: BackendHarness) -> None:
+        job = harness.add()
         for number in range(10):
             text = chr(0x1F600 + number)
             detail = ErrorDetail(kind="E", message=text * MAX_ERROR_MESSAGE, traceback=text * MAX_ERROR_TRACEBACK)
-            rig.backend.retry([Failure(lease=rig.lease_one(), error=detail)])
-        errors = rig.job(job.id).errors
+            harness.backend.retry([Failure(lease=harness.lease_one(), error=detail)])
+        errors = harness.job(job.id).errors
         assert [error.message[:1] for error in errors] == [chr(0x1F600 + number) for number in range(10)]
         assert {(len(error.message), len(error.traceback)) for error in errors} == {
             (MAX_ERROR_MESSAGE, MAX_ERROR_TRACEBACK)
         }
 
-    def test_metadata_up_to_its_limit_is_kept(self, rig: Rig) -> None:
+    def test_metadata_up_to_its_limit_is_kept(self, harness: BackendHarness) -> None:
         metadata = {"k": "v" * (MAX_METADATA - 1)}
-        job = rig.add(metadata=metadata)
-        assert dict(rig.lease_one().job.metadata) == dict(rig.job(job.id).metadata) == metadata
+        job = harness.add(metadata=metadata)
+        assert dict(harness.lease_one().job.metadata) == dict(harness.job(job.id).metadata) == metadata

@@ -9,130 +9,135 @@ from datetime import timedelta
 from scheduler.identity import new_token
 from scheduler.leases import Completion, Lease
 from scheduler.states import JobState
-from scheduler.testing.rig import LONG, Rig
+from scheduler.testing.harness import LONG, BackendHarness
 
 
 class RenewContract:
-    def test_a_lease_named_twice_is_renewed_or_refused_twice(self, rig: Rig) -> None:
-        held, lost = rig.leased(), rig.leased()
-        rig.backend.complete([Completion(lease=lost)])
-        assert list(rig.backend.renew([held, lost, held, lost], LONG).refused) == [lost, lost]
+    def test_a_lease_named_twice_is_renewed_or_refused_twice(self, harness: BackendHarness) -> None:
+        held, lost = harness.leased(), harness.leased()
+        harness.backend.complete([Completion(lease=lost)])
+        assert list(harness.backend.renew([held, lost, held, lost], LONG).refused) == [lost, lost]
 
-    def test_a_renewed_lease_outlives_its_first_end(self, rig: Rig) -> None:
-        rig.add_many(3)
-        leases = rig.lease(duration=rig.span)
-        assert not rig.backend.renew(leases, LONG).refused
-        rig.advance(1.1 * rig.span)
-        assert rig.recover() == (0, 0)
-        assert rig.counts()[JobState.LEASED] == 3
+    def test_a_renewed_lease_outlives_its_first_end(self, harness: BackendHarness) -> None:
+        harness.add_many(3)
+        leases = harness.lease(duration=harness.span)
+        assert not harness.backend.renew(leases, LONG).refused
+        harness.advance(1.1 * harness.span)
+        assert harness.recover() == (0, 0)
+        assert harness.counts()[JobState.LEASED] == 3
 
-    def test_the_end_is_so_long_from_now_also_when_that_is_sooner(self, rig: Rig) -> None:
-        lease = rig.leased(LONG)
-        assert not rig.backend.renew([lease], rig.span).refused
-        expires_at = rig.job(lease.job.id).lease_expires_at
+    def test_the_end_is_so_long_from_now_also_when_that_is_sooner(self, harness: BackendHarness) -> None:
+        lease = harness.leased(LONG)
+        assert not harness.backend.renew([lease], harness.span).refused
+        expires_at = harness.job(lease.job.id).lease_expires_at
         assert expires_at is not None
-        if rig.clock:
-            assert abs(expires_at - rig.clock.now() - timedelta(seconds=rig.span)) <= timedelta(milliseconds=1)
-        rig.advance(1.1 * rig.span)
-        assert rig.recover() == (1, 0)
+        if harness.clock:
+            assert abs(expires_at - harness.clock.now() - timedelta(seconds=harness.span)) <= timedelta(milliseconds=1)
+        harness.advance(1.1 * harness.span)
+        assert harness.recover() == (1, 0)
 
-    def test_renewing_changes_the_end_alone(self, rig: Rig) -> None:
-        lease = rig.leased()
-        before = rig.job(lease.job.id)
-        rig.backend.renew([lease], 2 * LONG)
-        after = rig.job(lease.job.id)
+    def test_renewing_changes_the_end_alone(self, harness: BackendHarness) -> None:
+        lease = harness.leased()
+        before = harness.job(lease.job.id)
+        harness.backend.renew([lease], 2 * LONG)
+        after = harness.job(lease.job.id)
         assert replace(after, lease_expires_at=before.lease_expires_at) == before
 
-    def test_an_expired_lease_that_nobody_recovered_is_renewed(self, rig: Rig) -> None:
+    def test_an_expired_lease_that_nobody_recovered_is_renewed(self, harness: BackendHarness) -> None:
         """Held means until recovered."""
-        lease = rig.leased(rig.span)
-        rig.advance(1.1 * rig.span)
-        assert not rig.backend.renew([lease], LONG).refused
-        assert rig.recover() == (0, 0)
-        assert not rig.backend.complete([Completion(lease=lease)])
+        lease = harness.leased(harness.span)
+        harness.advance(1.1 * harness.span)
+        assert not harness.backend.renew([lease], LONG).refused
+        assert harness.recover() == (0, 0)
+        assert not harness.backend.complete([Completion(lease=lease)])
 
-    def test_a_recovered_lease_is_refused(self, rig: Rig) -> None:
-        lease = rig.leased(rig.span)
-        rig.advance(1.1 * rig.span)
-        rig.recover()
-        assert list(rig.backend.renew([lease], LONG).refused) == [lease]
-        assert rig.state(lease.job.id) is JobState.READY
+    def test_a_recovered_lease_is_refused(self, harness: BackendHarness) -> None:
+        lease = harness.leased(harness.span)
+        harness.advance(1.1 * harness.span)
+        harness.recover()
+        assert list(harness.backend.renew([lease], LONG).refused) == [lease]
+        assert harness.state(lease.job.id) is JobState.READY
 
-    def test_of_leases_renewed_only_those_not_held_are_refused(self, rig: Rig) -> None:
-        rig.add_many(4)
-        held = list(rig.lease())
+    def test_of_leases_renewed_only_those_not_held_are_refused(self, harness: BackendHarness) -> None:
+        harness.add_many(4)
+        held = list(harness.lease())
         done = held.pop()
-        rig.backend.complete([Completion(lease=done)])
+        harness.backend.complete([Completion(lease=done)])
         forged = replace(held[0], token=new_token())
-        assert set(rig.backend.renew([*held, done, forged], LONG).refused) == {done, forged}
-        assert rig.counts()[JobState.LEASED] == 3
+        assert set(harness.backend.renew([*held, done, forged], LONG).refused) == {done, forged}
+        assert harness.counts()[JobState.LEASED] == 3
 
-    def test_what_is_not_named_of_a_lease_call_expires_when_it_would_have(self, rig: Rig) -> None:
+    def test_what_is_not_named_of_a_lease_call_expires_when_it_would_have(self, harness: BackendHarness) -> None:
         """Nobody may know of it: a lease request that was served late adds to what a repeat has been given."""
-        kept, *left = self._three(rig)
-        assert not rig.backend.renew([kept], LONG).refused
-        job = rig.job(left[0].job.id)
+        kept, *left = self._three(harness)
+        assert not harness.backend.renew([kept], LONG).refused
+        job = harness.job(left[0].job.id)
         assert (job.state, job.attempts, job.lease_owner) == (JobState.LEASED, 1, left[0].job.lease_owner)
         assert job.lease_expires_at == left[0].expires_at
-        rig.advance(1.1 * rig.span)
-        assert not rig.backend.renew([kept], LONG).refused
-        assert rig.recover() == (2, 0)
-        assert rig.state(kept.job.id) is JobState.LEASED
-        assert set(rig.backend.renew([kept, *left], LONG).refused) == set(left)
-        assert not rig.backend.complete([Completion(lease=kept)])
+        harness.advance(1.1 * harness.span)
+        assert not harness.backend.renew([kept], LONG).refused
+        assert harness.recover() == (2, 0)
+        assert harness.state(kept.job.id) is JobState.LEASED
+        assert set(harness.backend.renew([kept, *left], LONG).refused) == set(left)
+        assert not harness.backend.complete([Completion(lease=kept)])
 
-    def test_what_was_not_named_is_held_until_it_is_recovered(self, rig: Rig) -> None:
+    def test_what_was_not_named_is_held_until_it_is_recovered(self, harness: BackendHarness) -> None:
         """A renewal may be made by whoever has not heard of it yet."""
-        kept, named, settled = self._three(rig)
-        assert not rig.backend.renew([kept], LONG).refused
-        assert not rig.backend.complete([Completion(lease=settled)])
-        assert not rig.backend.renew([named], LONG).refused
-        rig.advance(1.1 * rig.span)
-        assert rig.recover() == (0, 0)
-        assert not rig.backend.complete([Completion(lease=kept), Completion(lease=named)])
-        assert rig.backend.recover_expired([rig.queue], 10).next_expiry is None
+        kept, named, settled = self._three(harness)
+        assert not harness.backend.renew([kept], LONG).refused
+        assert not harness.backend.complete([Completion(lease=settled)])
+        assert not harness.backend.renew([named], LONG).refused
+        harness.advance(1.1 * harness.span)
+        assert harness.recover() == (0, 0)
+        assert not harness.backend.complete([Completion(lease=kept), Completion(lease=named)])
+        assert harness.backend.recover_expired([harness.queue], 10).next_expiry is None
 
-    def test_a_repeat_of_the_lease_call_answers_with_all_of_it_whoever_was_renewed(self, rig: Rig) -> None:
-        rig.add_many(3)
+    def test_a_repeat_of_the_lease_call_answers_with_all_of_it_whoever_was_renewed(
+        self, harness: BackendHarness
+    ) -> None:
+        harness.add_many(3)
         token = new_token()
 
         def call() -> Sequence[Lease]:
-            return rig.backend.lease([rig.queue], token=token, worker_id="contract", duration=LONG, limit=3)
+            return harness.backend.lease([harness.queue], token=token, worker_id="contract", duration=LONG, limit=3)
 
         leases = call()
         for lease in leases:
-            assert not rig.backend.renew([lease], 2 * LONG).refused
+            assert not harness.backend.renew([lease], 2 * LONG).refused
         again = call()
         assert {lease.job.id for lease in leases} <= {lease.job.id for lease in again}
-        assert not rig.backend.renew(again, LONG).refused
+        assert not harness.backend.renew(again, LONG).refused
 
-    def test_each_of_a_lease_call_may_be_renewed_alone(self, rig: Rig) -> None:
-        first, second, third = self._three(rig)
+    def test_each_of_a_lease_call_may_be_renewed_alone(self, harness: BackendHarness) -> None:
+        first, second, third = self._three(harness)
         for _ in range(2):
             for lease in (first, second):
-                assert not rig.backend.renew([lease], LONG).refused
-        rig.advance(1.1 * rig.span)
-        assert rig.recover() == (1, 0)
-        assert rig.state(third.job.id) is JobState.READY
-        assert not rig.backend.complete([Completion(lease=second)])
-        assert not rig.backend.renew([first, first], LONG).refused
-        assert rig.counts()[JobState.LEASED] == 1
+                assert not harness.backend.renew([lease], LONG).refused
+        harness.advance(1.1 * harness.span)
+        assert harness.recover() == (1, 0)
+        assert harness.state(third.job.id) is JobState.READY
+        assert not harness.backend.complete([Completion(lease=second)])
+        assert not harness.backend.renew([first, first], LONG).refused
+        assert harness.counts()[JobState.LEASED] == 1
 
-    def _three(self, rig: Rig) -> Sequence[Lease]:
-        rig.add_many(3)
-        leases = rig.lease(duration=rig.span)
+    def _three(self, harness: BackendHarness) -> Sequence[Lease]:
+        harness.add_many(3)
+        leases = harness.lease(duration=harness.span)
         assert len(leases) == 3
         return leases
 
-    def test_renewing_nothing_is_harmless(self, rig: Rig) -> None:
-        assert list(rig.backend.renew([], LONG).refused) == []
+    def test_renewing_nothing_is_harmless(self, harness: BackendHarness) -> None:
+        assert list(harness.backend.renew([], LONG).refused) == []
 
-    def test_leases_of_several_queues_and_calls_are_renewed_in_one_call(self, rig: Rig) -> None:
-        leases = [rig.leased(rig.span, queue=queue) for queue in (rig.queue, rig.new_queue(), rig.new_queue())]
-        assert not rig.backend.renew(leases, LONG).refused
-        rig.advance(1.1 * rig.span)
-        assert rig.recover() == (0, 0)
+    def test_leases_of_several_queues_and_calls_are_renewed_in_one_call(self, harness: BackendHarness) -> None:
+        leases = [
+            harness.leased(harness.span, queue=queue)
+            for queue in (harness.queue, harness.new_queue(), harness.new_queue())
+        ]
+        assert not harness.backend.renew(leases, LONG).refused
+        harness.advance(1.1 * harness.span)
+        assert harness.recover() == (0, 0)
 
-    def test_many_leases_are_renewed_in_one_call(self, rig: Rig) -> None:
-        rig.add_many(1_500)
-        assert not rig.backend.renew(rig.lease(2_000), 2 * LONG).refused
+    def test_many_leases_are_renewed_in_one_call(self, harness: BackendHarness) -> None:
+        harness.add_many(1_500)
+        assert not harness.backend.renew(harness.lease(2_000), 2 * LONG).refused

@@ -11,8 +11,8 @@ from scheduler.identity import new_token
 from scheduler.jobs import NewJob
 from scheduler.leases import Completion, Failure, Lease, MoveAnswer
 from scheduler.states import JobState
-from scheduler.testing.rig import LONG, Rig
-from scheduler.testing.situations import ONCE
+from scheduler.testing.harness import LONG, BackendHarness
+from scheduler.testing.job_states import ONCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,54 +20,54 @@ class Case:
     """
     One contract method under lost answers.
 
-    prepare: brings a fresh queue to where the call is made, and answers the call's argument. wait: seconds before the
-    call, in units of the rig's span. call: makes it. told: what is compared of its answer. again: the same of a repeat
-    that came after the effect, None = the same as of the first.
+    prepare: brings a fresh queue to where the call is made, and returns the call's argument. wait: seconds before the
+    call, in units of the harness's span. call: makes it. told: what is compared of its result. again: the same of a
+    repeat that came after the effect, None = the same as of the first.
     """
 
-    prepare: Callable[[Rig, str], Any]
+    prepare: Callable[[BackendHarness, str], Any]
     call: Callable[[Backend, str, Any], Any]
     told: Callable[[Any], object] = lambda answer: answer
     again: object = None
     wait: float = 0.0
 
 
-def _something(rig: Rig, queue: str) -> None:
-    rig.add(queue=queue, id="j0")
+def _something(harness: BackendHarness, queue: str) -> None:
+    harness.add(queue=queue, id="j0")
 
 
-def _paused(rig: Rig, queue: str) -> None:
-    rig.backend.pause(queue)
+def _paused(harness: BackendHarness, queue: str) -> None:
+    harness.backend.pause(queue)
 
 
-def _new_jobs(rig: Rig, queue: str) -> Sequence[NewJob]:
-    return [rig.new(queue=queue, id=f"j{number}", delay=delay) for number, delay in enumerate([None, LONG, 0.0])]
+def _new_jobs(harness: BackendHarness, queue: str) -> Sequence[NewJob]:
+    return [harness.new(queue=queue, id=f"j{number}", delay=delay) for number, delay in enumerate([None, LONG, 0.0])]
 
 
-def _waiting(rig: Rig, queue: str) -> Sequence[str]:
-    rig.enqueue(*(rig.new(queue=queue, id=f"j{number}", delay=rig.span) for number in range(3)))
+def _waiting(harness: BackendHarness, queue: str) -> Sequence[str]:
+    harness.enqueue(*(harness.new(queue=queue, id=f"j{number}", delay=harness.span) for number in range(3)))
     return ["j0", "j1", "j2"]
 
 
-def _ready(rig: Rig, queue: str) -> str:
-    rig.enqueue(*(rig.new(queue=queue, id=f"j{number}") for number in range(3)))
-    rig.promote(queue)
+def _ready(harness: BackendHarness, queue: str) -> str:
+    harness.enqueue(*(harness.new(queue=queue, id=f"j{number}") for number in range(3)))
+    harness.promote(queue)
     return new_token()
 
 
-def _leased(rig: Rig, queue: str) -> Sequence[Lease]:
-    rig.enqueue(*(rig.new(queue=queue, id=f"j{number}", max_retries=number) for number in range(3)))
-    leases = rig.lease(queues=[queue], duration=rig.span)
+def _leased(harness: BackendHarness, queue: str) -> Sequence[Lease]:
+    harness.enqueue(*(harness.new(queue=queue, id=f"j{number}", max_retries=number) for number in range(3)))
+    leases = harness.lease(queues=[queue], duration=harness.span)
     return sorted(leases, key=lambda lease: lease.job.id)
 
 
-def _dead(rig: Rig, queue: str) -> Sequence[str]:
-    rig.backend.bury([Failure(lease=lease, error=ONCE) for lease in _leased(rig, queue)])
+def _dead(harness: BackendHarness, queue: str) -> Sequence[str]:
+    harness.backend.bury([Failure(lease=lease, error=ONCE) for lease in _leased(harness, queue)])
     return ["j0", "j1", "j2", "nobody"]
 
 
-def _succeeded(rig: Rig, queue: str) -> None:
-    rig.backend.complete([Completion(lease=lease) for lease in _leased(rig, queue)])
+def _succeeded(harness: BackendHarness, queue: str) -> None:
+    harness.backend.complete([Completion(lease=lease) for lease in _leased(harness, queue)])
 
 
 def _failures(leases: Sequence[Lease]) -> Sequence[Failure]:
@@ -169,7 +169,8 @@ CASES: Final = {
     ),
     "pause": Case(prepare=_something, call=lambda backend, queue, _: backend.pause(queue)),
     "resume": Case(
-        prepare=lambda rig, queue: rig.backend.pause(queue), call=lambda backend, queue, _: backend.resume(queue)
+        prepare=lambda harness, queue: harness.backend.pause(queue),
+        call=lambda backend, queue, _: backend.resume(queue),
     ),
     "purge": Case(prepare=_dead, call=lambda backend, queue, _: backend.purge(queue, JobState.DEAD, 100), again=0),
     "trim": Case(prepare=_succeeded, wait=2.5, call=lambda backend, queue, _: backend.trim([queue], 100), again=0),

@@ -17,10 +17,10 @@ from scheduler.jobs import Job
 from scheduler.queues import Retention
 from scheduler.states import JobState
 from scheduler.testing.clock import START
+from scheduler.testing.contract.fixtures import OpenHarness
 from scheduler.testing.contract.repeat_cases import CASES
-from scheduler.testing.contract.stand import OpenRig
 from scheduler.testing.faulty_backend import faulty
-from scheduler.testing.rig import LONG, Rig
+from scheduler.testing.harness import LONG, BackendHarness
 
 _KEPT = Retention(succeeded=2.0, cancelled=2.0, dead=LONG)
 
@@ -29,35 +29,35 @@ class RepeatsContract:
     @pytest.mark.parametrize("when", ["before", "after"])
     @pytest.mark.parametrize("method", sorted(CASES))
     def test_a_call_repeated_after_a_lost_answer_leaves_what_one_call_leaves(
-        self, open_rig: OpenRig, method: str, when: str
+        self, open_harness: OpenHarness, method: str, when: str
     ) -> None:
-        rig = open_rig(_KEPT)
+        harness = open_harness(_KEPT)
         case = CASES[method]
-        once, repeated = rig.queue, rig.new_queue()
-        first, second = case.prepare(rig, once), case.prepare(rig, repeated)
+        once, repeated = harness.queue, harness.new_queue()
+        first, second = case.prepare(harness, once), case.prepare(harness, repeated)
         if case.wait:
-            rig.wait(case.wait * rig.span)
+            harness.wait(case.wait * harness.span)
 
-        answer = case.told(case.call(rig.backend, once, first))
-        flaky = faulty(rig.backend)
+        answer = case.told(case.call(harness.backend, once, first))
+        flaky = faulty(harness.backend)
         flaky.faults.before(method) if when == "before" else flaky.faults.after(method)
         with pytest.raises(BackendUnavailable):
             case.call(flaky, repeated, second)
         again = case.told(case.call(flaky, repeated, second))
 
         assert again == (answer if when == "before" or case.again is None else case.again)
-        assert _held(rig, repeated) == _held(rig, once)
+        assert _held(harness, repeated) == _held(harness, once)
 
     def test_every_contract_method_is_tried(self) -> None:
         assert set(CASES) == Backend.__abstractmethods__ - {"from_url", "close"}  # closing twice: life
 
 
-def _held(rig: Rig, queue: str) -> object:
+def _held(harness: BackendHarness, queue: str) -> object:
     """All that the reads tell of a queue, its name left out; moments too where time is real and goes on."""
-    listed = {state: [_told(rig, job) for job in _by_id(rig.listed(state, queue=queue))] for state in JobState}
+    listed = {state: [_told(harness, job) for job in _by_id(harness.listed(state, queue=queue))] for state in JobState}
     ids = [job.id for jobs in listed.values() for job in jobs]
-    got = {id: _told(rig, job) for id, job in rig.backend.get(queue, ids).items()}
-    numbers = [replace(row, queue="", oldest_ready_age=None) for row in rig.backend.stats([queue])]
+    got = {id: _told(harness, job) for id, job in harness.backend.get(queue, ids).items()}
+    numbers = [replace(row, queue="", oldest_ready_age=None) for row in harness.backend.stats([queue])]
     return listed, got, [(row.version, row.paused, dict(row.counts)) for row in numbers]
 
 
@@ -65,8 +65,8 @@ def _by_id(jobs: Sequence[Job]) -> Sequence[Job]:
     return sorted(jobs, key=lambda job: job.id)
 
 
-def _told(rig: Rig, job: Job) -> Job:
-    if rig.clock:
+def _told(harness: BackendHarness, job: Job) -> Job:
+    if harness.clock:
         return replace(job, queue="")
     moment = START
     return replace(

@@ -7,16 +7,16 @@ from datetime import timedelta
 from scheduler.jobs import ErrorDetail
 from scheduler.leases import Failure
 from scheduler.states import JobState
-from scheduler.testing.rig import LONG, Rig
-from scheduler.testing.situations import ONCE, in_state
+from scheduler.testing.harness import LONG, BackendHarness
+from scheduler.testing.job_states import ONCE, in_state
 
 
 class RetryContract:
-    def test_a_failed_job_waits_for_its_delay_with_the_error(self, rig: Rig) -> None:
-        job = rig.add(max_retries=2)
-        lease = rig.lease_one()
-        assert list(rig.backend.retry([Failure(lease=lease, delay=LONG, error=ONCE)])) == []
-        after = rig.job(job.id)
+    def test_a_failed_job_waits_for_its_delay_with_the_error(self, harness: BackendHarness) -> None:
+        job = harness.add(max_retries=2)
+        lease = harness.lease_one()
+        assert list(harness.backend.retry([Failure(lease=lease, delay=LONG, error=ONCE)])) == []
+        after = harness.job(job.id)
         assert (after.state, after.attempts, after.crashes) == (JobState.RETRY_WAIT, 1, 0)
         assert (after.run_at, after.created_at, after.payload) == (job.run_at, job.created_at, job.payload)
         assert after.due_at is not None
@@ -24,77 +24,77 @@ class RetryContract:
         assert error is not None
         assert (error.attempt, error.kind, error.message, error.traceback) == (1, "ValueError", "once", "in the test")
         assert abs(after.due_at - error.at - timedelta(seconds=LONG)) <= timedelta(milliseconds=2)
-        if rig.clock:
-            assert abs(error.at - rig.clock.now()) <= timedelta(milliseconds=1)
+        if harness.clock:
+            assert abs(error.at - harness.clock.now()) <= timedelta(milliseconds=1)
 
-    def test_it_is_not_leased_before_its_delay_has_passed(self, rig: Rig) -> None:
-        lease = rig.leased()
-        rig.backend.retry([Failure(lease=lease, delay=2 * rig.span)])
-        rig.advance(rig.span)
-        assert rig.lease() == []
-        rig.advance(1.1 * rig.span)
-        again = rig.lease_one()
+    def test_it_is_not_leased_before_its_delay_has_passed(self, harness: BackendHarness) -> None:
+        lease = harness.leased()
+        harness.backend.retry([Failure(lease=lease, delay=2 * harness.span)])
+        harness.advance(harness.span)
+        assert harness.lease() == []
+        harness.advance(1.1 * harness.span)
+        again = harness.lease_one()
         assert (again.job.id, again.job.attempts) == (lease.job.id, 2)
 
-    def test_without_a_delay_it_may_run_again_at_once(self, rig: Rig) -> None:
-        lease = rig.leased()
-        rig.backend.retry([Failure(lease=lease)])
-        assert rig.lease_one().job.id == lease.job.id
+    def test_without_a_delay_it_may_run_again_at_once(self, harness: BackendHarness) -> None:
+        lease = harness.leased()
+        harness.backend.retry([Failure(lease=lease)])
+        assert harness.lease_one().job.id == lease.job.id
 
-    def test_without_an_error_none_is_recorded(self, rig: Rig) -> None:
-        lease = rig.leased()
-        rig.backend.retry([Failure(lease=lease, delay=LONG)])
-        assert rig.job(lease.job.id).errors == ()
+    def test_without_an_error_none_is_recorded(self, harness: BackendHarness) -> None:
+        lease = harness.leased()
+        harness.backend.retry([Failure(lease=lease, delay=LONG)])
+        assert harness.job(lease.job.id).errors == ()
 
-    def test_uncounted_gives_the_attempt_back(self, rig: Rig) -> None:
-        lease = rig.leased()
-        rig.backend.retry([Failure(lease=lease, delay=LONG, error=ONCE, counted=False)])
-        job = rig.job(lease.job.id)
+    def test_uncounted_gives_the_attempt_back(self, harness: BackendHarness) -> None:
+        lease = harness.leased()
+        harness.backend.retry([Failure(lease=lease, delay=LONG, error=ONCE, counted=False)])
+        job = harness.job(lease.job.id)
         assert (job.state, job.attempts) == (JobState.RETRY_WAIT, 0)
         # The error belongs to the attempt in which it happened.
         assert [error.attempt for error in job.errors] == [1]
 
-    def test_max_retries_is_not_looked_at(self, rig: Rig) -> None:
+    def test_max_retries_is_not_looked_at(self, harness: BackendHarness) -> None:
         """The worker decides; the store obeys."""
-        lease = rig.leased(max_retries=0)
-        assert not rig.backend.retry([Failure(lease=lease)])
-        assert rig.lease_one().job.attempts == 2
+        lease = harness.leased(max_retries=0)
+        assert not harness.backend.retry([Failure(lease=lease)])
+        assert harness.lease_one().job.attempts == 2
 
-    def test_the_newest_ten_errors_are_kept_oldest_first(self, rig: Rig) -> None:
-        job = rig.add()
+    def test_the_newest_ten_errors_are_kept_oldest_first(self, harness: BackendHarness) -> None:
+        job = harness.add()
         for number in range(1, 14):
-            lease = rig.lease_one()
-            rig.backend.retry([Failure(lease=lease, error=ErrorDetail(kind="Error", message=f"no. {number}"))])
-        errors = rig.job(job.id).errors
+            lease = harness.lease_one()
+            harness.backend.retry([Failure(lease=lease, error=ErrorDetail(kind="Error", message=f"no. {number}"))])
+        errors = harness.job(job.id).errors
         assert [error.message for error in errors] == [f"no. {number}" for number in range(4, 14)]
         assert [error.attempt for error in errors] == list(range(4, 14))
 
-    def test_a_repeat_is_refused_and_changes_nothing(self, rig: Rig) -> None:
-        job, lease = in_state(rig, JobState.RETRY_WAIT)
+    def test_a_repeat_is_refused_and_changes_nothing(self, harness: BackendHarness) -> None:
+        job, lease = in_state(harness, JobState.RETRY_WAIT)
         failure = Failure(lease=lease, delay=1.0, error=ErrorDetail(kind="Late"), counted=False)
-        assert list(rig.backend.retry([failure])) == [lease]
-        assert rig.job(job.id) == job
+        assert list(harness.backend.retry([failure])) == [lease]
+        assert harness.job(job.id) == job
 
-    def test_each_failure_of_a_batch_has_its_own_delay_and_error(self, rig: Rig) -> None:
-        rig.add_many(3)
-        leases = rig.lease()
+    def test_each_failure_of_a_batch_has_its_own_delay_and_error(self, harness: BackendHarness) -> None:
+        harness.add_many(3)
+        leases = harness.lease()
         details = [ErrorDetail(kind="A"), None, ErrorDetail(kind="C")]
         failures = [
             Failure(lease=lease, delay=LONG + number, error=detail)
             for number, (lease, detail) in enumerate(zip(leases, details, strict=True))
         ]
-        assert list(rig.backend.retry(failures)) == []
-        jobs = [rig.job(lease.job.id) for lease in leases]
+        assert list(harness.backend.retry(failures)) == []
+        jobs = [harness.job(lease.job.id) for lease in leases]
         assert [job.last_error.kind if job.last_error else None for job in jobs] == ["A", None, "C"]
         due = [job.due_at for job in jobs if job.due_at]
         assert due == sorted(due)
         assert due[2] - due[0] == timedelta(seconds=2)
 
-    def test_retrying_nothing_is_harmless(self, rig: Rig) -> None:
-        assert list(rig.backend.retry([])) == []
+    def test_retrying_nothing_is_harmless(self, harness: BackendHarness) -> None:
+        assert list(harness.backend.retry([])) == []
 
-    def test_many_are_retried_in_one_call(self, rig: Rig) -> None:
-        rig.add_many(1_500)
-        leases = rig.lease(2_000)
-        assert not rig.backend.retry([Failure(lease=lease, delay=LONG, error=ONCE) for lease in leases])
-        assert rig.counts()[JobState.RETRY_WAIT] == 1_500
+    def test_many_are_retried_in_one_call(self, harness: BackendHarness) -> None:
+        harness.add_many(1_500)
+        leases = harness.lease(2_000)
+        assert not harness.backend.retry([Failure(lease=lease, delay=LONG, error=ONCE) for lease in leases])
+        assert harness.counts()[JobState.RETRY_WAIT] == 1_500

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from scheduler.testing.rig import OpenBackend
-from scheduler.testing.state_machine import BackendMachine, Rigs
+from scheduler.testing.harness import OpenBackend
+from scheduler.testing.state_machine import BackendMachine, Harnesses
 
 
 class SequencesContract:
@@ -19,12 +19,12 @@ class SequencesContract:
     steps: ClassVar[int | None] = None
 
     def test_any_sequence_of_moves_agrees_with_the_model(self, open_backend: OpenBackend) -> None:
-        with Rigs(open_backend) as rigs:
-            if not rigs.have_clocks:
+        with Harnesses(open_backend) as harnesses:
+            if not harnesses.have_clocks:
                 pytest.skip("needs a manual clock, and the backend has no assignable `clock`")
             profile = settings()
             run_state_machine_as_test(
-                lambda: BackendMachine(rigs.take, rigs.give_back),  # type: ignore[arg-type]  # the stub asks for a class
+                lambda: BackendMachine(harnesses.take, harnesses.give_back),  # type: ignore[arg-type]  # the stub asks for a class
                 settings=settings(
                     max_examples=self.examples or profile.max_examples,
                     stateful_step_count=self.steps or profile.stateful_step_count,

@@ -12,7 +12,7 @@ from scheduler.clock import Clock
 from scheduler.plugins import backend_from_url
 from scheduler.queues import Retention
 from scheduler.testing.contract import BackendContract
-from scheduler.testing.rig import OpenBackend
+from scheduler.testing.harness import OpenBackend
 
 
 class TestBackendByUrl(BackendContract):
@@ -21,7 +21,7 @@ class TestBackendByUrl(BackendContract):
         """Opens the URL; the retention is given by the parameters that every backend takes."""
         url = scheduler_backend_url if "://" in scheduler_backend_url else f"{scheduler_backend_url}://"
 
-        def open_backend(*, clock: Clock | None, retention: Retention) -> Backend:  # noqa: ARG001 - the rig assigns it
+        def open_backend(*, clock: Clock | None, retention: Retention) -> Backend:  # noqa: ARG001 - the harness assigns it
             kept = urlencode({f"retain_{name}": seconds for name, seconds in asdict(retention).items()})
             return backend_from_url(f"{url}{'&' if '?' in url else '?'}{kept}")
 

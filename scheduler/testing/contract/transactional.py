@@ -7,16 +7,18 @@ import pytest
 from scheduler.backend import TransactionalEnqueue
 from scheduler.errors import ConfigError
 from scheduler.testing.contract.offered import needs
-from scheduler.testing.rig import Rig
+from scheduler.testing.harness import BackendHarness
 
 
 @needs(TransactionalEnqueue)
 class TransactionalContract:
     @pytest.mark.parametrize("connection", [None, "postgresql://", 1, object], ids=repr)
-    def test_what_is_no_connection_is_refused_and_nothing_stored(self, rig: Rig, connection: object) -> None:
-        if not isinstance(rig.backend, TransactionalEnqueue):
-            pytest.skip(f"{type(rig.backend).__name__} does not offer TransactionalEnqueue")
+    def test_what_is_no_connection_is_refused_and_nothing_stored(
+        self, harness: BackendHarness, connection: object
+    ) -> None:
+        if not isinstance(harness.backend, TransactionalEnqueue):
+            pytest.skip(f"{type(harness.backend).__name__} does not offer TransactionalEnqueue")
         with pytest.raises(ConfigError) as refusal:
-            rig.backend.enqueue_with(connection, [rig.new()])
+            harness.backend.enqueue_with(connection, [harness.new()])
         assert refusal.value.field == "connection"
-        assert not any(rig.counts().values())
+        assert not any(harness.counts().values())

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from scheduler.backend import Backend, News, Waiter, Wakeups
+from scheduler.backend import Backend, Waiter, WakeReason, Wakeups
 
-PATIENCE = 20.0  # seconds that a wake-up may take on a loaded machine; it takes milliseconds
+WAIT_TIMEOUT = 20.0  # seconds that a wake-up may take on a loaded machine; it takes milliseconds
 
 
 def waiter_on(backend: Backend, queues: Sequence[str]) -> Waiter:
@@ -27,16 +27,16 @@ def quieten(waiter: Waiter) -> None:
             return
 
 
-def woken(waiter: Waiter, news: News = News.READY) -> bool:
+def woken(waiter: Waiter, news: WakeReason = WakeReason.JOBS_READY) -> bool:
     """Whether a wait answers this *news* well before its time-out; it may return early, and in vain, before."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + WAIT_TIMEOUT
     while (left := deadline - time.monotonic()) > 0.0:
         if news in waiter.wait(left):
             return True
     return False
 
 
-def rings(waiter: Waiter, ring: Callable[[], object], news: News = News.READY) -> bool:
+def rings(waiter: Waiter, ring: Callable[[], object], news: WakeReason = WakeReason.JOBS_READY) -> bool:
     """Whether *ring* wakes a thread that waits already with this *news*."""
     heard = threading.Event()
     entered = threading.Event()
@@ -48,9 +48,9 @@ def rings(waiter: Waiter, ring: Callable[[], object], news: News = News.READY) -
 
     thread = threading.Thread(target=wait, name="contract-waiter")
     thread.start()
-    entered.wait(PATIENCE)
+    entered.wait(WAIT_TIMEOUT)
     ring()
-    thread.join(2 * PATIENCE)
+    thread.join(2 * WAIT_TIMEOUT)
     return heard.is_set()
 
 
@@ -66,8 +66,8 @@ def returns(wait: Callable[[], object], end: Callable[[], None]) -> bool:
         target=run, name="contract-waiter", daemon=True
     )  # if it hangs, the test ends nevertheless
     thread.start()
-    entered.wait(PATIENCE)
+    entered.wait(WAIT_TIMEOUT)
     thread.join(0.05)  # most likely it waits by now; if not, the end must hold for the wait to come
     end()
-    thread.join(PATIENCE)
+    thread.join(WAIT_TIMEOUT)
     return not thread.is_alive()

@@ -9,23 +9,25 @@ from datetime import datetime
 from scheduler.leases import Lease
 from scheduler.queues import QueueStats
 from scheduler.states import JobState
-from scheduler.testing.rig import Rig
+from scheduler.testing.harness import BackendHarness
 from scheduler.testing.state_machine.model import Model
-from scheduler.testing.state_machine.rows import Row, goes_before
+from scheduler.testing.state_machine.model_job import ModelJob, goes_before
 
 _CLOSE = 0.01  # seconds: stores may round to milliseconds
 
 
-def check_agreement(rig: Rig, model: Model, queues: Sequence[str], ids: Sequence[str], now: datetime) -> None:
+def check_agreement(
+    harness: BackendHarness, model: Model, queues: Sequence[str], ids: Sequence[str], now: datetime
+) -> None:
     """Get of all *ids*, list of all states that hold one, and stats of *queues* tell what the model holds."""
     for queue in queues:
         expected = {id: model.rows[queue, id].job for id in ids if (queue, id) in model.rows}
-        got = dict(rig.backend.get(queue, ids))
+        got = dict(harness.backend.get(queue, ids))
         assert got == expected, f"the store and the model differ:\n  store: {got}\n  model: {expected}"
         for state in {job.state for job in got.values()}:  # an empty list is what the counts below say; at the end, too
-            listed = {job.id: job for job in rig.listed(state, queue=queue)}
+            listed = {job.id: job for job in harness.listed(state, queue=queue)}
             assert listed == {id: job for id, job in got.items() if job.state is state}, f"list and get differ: {state}"
-    rows = rig.backend.stats(queues)
+    rows = harness.backend.stats(queues)
     assert [(row.queue, row.version) for row in rows] == [
         (queue, version) for queue in sorted(queues) for version in model.versions[queue]
     ]
@@ -33,7 +35,7 @@ def check_agreement(rig: Rig, model: Model, queues: Sequence[str], ids: Sequence
         _check_numbers(row, model, now)
 
 
-def check_lease_order(leases: Sequence[Lease], leasable: Sequence[Row]) -> None:
+def check_lease_order(leases: Sequence[Lease], leasable: Sequence[ModelJob]) -> None:
     """*leases*, the answer of one call, are the foremost of each partition, and in order."""
     left = {(row.job.queue, row.job.id): row for row in leasable}
     taken = [left.pop((lease.job.queue, lease.job.id)) for lease in leases]

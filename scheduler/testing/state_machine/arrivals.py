@@ -60,8 +60,8 @@ class Arrivals(Drive):
     def pass_time(self, seconds: float, limit: int) -> None:
         """Then one limited promotion and one limited trim; the step's end does the rest."""
         self.clock.advance(seconds)
-        assert self.rig.backend.promote_due(self.queues, limit).moved <= limit
-        assert self.rig.backend.trim(self.queues, limit) <= limit
+        assert self.harness.backend.promote_due(self.queues, limit).moved <= limit
+        assert self.harness.backend.trim(self.queues, limit) <= limit
 
     def _new(self, asked: Asked) -> NewJob:
         delay = asked["delay"]
@@ -80,6 +80,6 @@ class Arrivals(Drive):
         return new
 
     def _enqueue(self, jobs: Sequence[NewJob]) -> None:
-        answers = self.rig.backend.enqueue(jobs)
+        answers = self.harness.backend.enqueue(jobs)
         for new, answer in zip(jobs, answers, strict=True):
             self.model.enqueue(new, answer, self.now)

@@ -19,8 +19,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 from scheduler.jobs import NewJob
 from scheduler.leases import Lease
 from scheduler.queues import Retention
+from scheduler.testing.harness import BackendHarness
 from scheduler.testing.invariants import check_invariants
-from scheduler.testing.rig import Rig
 from scheduler.testing.state_machine.agreement import check_agreement
 from scheduler.testing.state_machine.model import Model
 
@@ -43,7 +43,9 @@ picks = st.lists(st.integers(0, 30), min_size=1, max_size=4)  # of what there is
 class Drive(RuleBasedStateMachine):
     """Two fresh queues of one backend, driven beside the model."""
 
-    def __init__(self, take: Callable[[Retention], Rig], give_back: Callable[[Rig], None]) -> None:
+    def __init__(
+        self, take: Callable[[Retention], BackendHarness], give_back: Callable[[BackendHarness], None]
+    ) -> None:
         super().__init__()
         self._take = take
         self._give_back = give_back
@@ -51,32 +53,32 @@ class Drive(RuleBasedStateMachine):
         self.asked: list[NewJob] = []
 
     def take(self, retention: Retention) -> None:
-        """A rig with this retention, and two queues that it has never seen."""
-        self.rig = self._take(retention)
-        assert self.rig.clock is not None, "the model needs a clock that stands still"
-        self.clock = self.rig.clock
-        self.queues = [self.rig.new_queue(), self.rig.new_queue()]
-        versions = {row.queue: row.version for row in self.rig.backend.stats(self.queues)}
+        """A harness with this retention, and two queues that it has never seen."""
+        self.harness = self._take(retention)
+        assert self.harness.clock is not None, "the model needs a clock that stands still"
+        self.clock = self.harness.clock
+        self.queues = [self.harness.new_queue(), self.harness.new_queue()]
+        versions = {row.queue: row.version for row in self.harness.backend.stats(self.queues)}
         self.model = Model(retention, versions)
 
     @invariant()
     def agrees(self) -> None:
         """Promote what is due, trim what has outlived its retention, and compare every read."""
-        self.rig.promote(*self.queues)
-        self.rig.trim(*self.queues)
+        self.harness.promote(*self.queues)
+        self.harness.trim(*self.queues)
         self.model.promote(self.now)
         self.model.trim(self.now)
-        check_agreement(self.rig, self.model, self.queues, IDS, self.now)
+        check_agreement(self.harness, self.model, self.queues, IDS, self.now)
 
     def teardown(self) -> None:
         """The invariants, which also empty the queues, unless something has failed already."""
-        if not hasattr(self, "rig"):
+        if not hasattr(self, "harness"):
             return
         try:
             if sys.exc_info()[0] is None:
-                check_invariants(self.rig, self.queues)
+                check_invariants(self.harness, self.queues)
         finally:
-            self._give_back(self.rig)
+            self._give_back(self.harness)
 
     @property
     def now(self) -> datetime:

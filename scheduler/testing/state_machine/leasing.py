@@ -32,7 +32,7 @@ class Leasing(Drive):
         names, token = [self.queues[place] for place in places], new_token()
 
         def call() -> Sequence[Lease]:
-            return self.rig.backend.lease(names, token=token, worker_id=owner, duration=duration, limit=limit)
+            return self.harness.backend.lease(names, token=token, worker_id=owner, duration=duration, limit=limit)
 
         leasable = self.model.leasable(names)
         leases = call()
@@ -62,7 +62,7 @@ class Leasing(Drive):
             tokens = {lease.token for lease in leases}
             leases = [lease for lease in self.given if lease.token in tokens]
         refused = self.model.renew(leases, self.now + timedelta(seconds=duration))
-        check_refused(self.rig.backend.renew(leases, duration).refused, refused)
+        check_refused(self.harness.backend.renew(leases, duration).refused, refused)
 
     @rule(seconds=st.sampled_from([0.0, 2.0, 8.0, 31.0]), limit=limits)
     def recover(self, seconds: float, limit: int) -> None:
@@ -72,8 +72,8 @@ class Leasing(Drive):
         self.clock.advance(seconds)
         rows = self.model.among(self.queues, JobState.LEASED)
         expired = [row for row in rows if row.job.lease_expires_at and row.job.lease_expires_at < self.now]
-        recovery = self.rig.backend.recover_expired(self.queues, limit)
-        found = [row for row in expired if self.rig.state(row.job.id, queue=row.job.queue) is not JobState.LEASED]
+        recovery = self.harness.backend.recover_expired(self.queues, limit)
+        found = [row for row in expired if self.harness.state(row.job.id, queue=row.job.queue) is not JobState.LEASED]
         reached = [self.model.recover(row, self.now) for row in found]
         assert (recovery.ready, recovery.dead) == (reached.count(JobState.READY), reached.count(JobState.DEAD))
         assert bool(found) == bool(expired)

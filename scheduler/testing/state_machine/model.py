@@ -15,7 +15,7 @@ from scheduler.jobs import LEASE_EXPIRED, NewJob
 from scheduler.leases import Enqueued, Failure, Lease, MoveAnswer
 from scheduler.queues import Retention
 from scheduler.states import MOVES, TERMINAL, JobState
-from scheduler.testing.state_machine.rows import WAITING, Row, due, fresh, record_error, settled
+from scheduler.testing.state_machine.model_job import WAITING, ModelJob, due, fresh, record_error, settled
 
 Key = tuple[str, str]  # queue and id
 
@@ -25,7 +25,7 @@ class Model:
 
     def __init__(self, retention: Retention, versions: Mapping[str, int]) -> None:
         self.retention = retention
-        self.rows: dict[Key, Row] = {}
+        self.rows: dict[Key, ModelJob] = {}
         self.paused: set[str] = set()
         self.versions = {queue: [version] for queue, version in versions.items()}  # ascending, the last one active
 
@@ -37,7 +37,7 @@ class Model:
         if row is None:
             assert answer.is_new, "a new job was called a duplicate"
             job = fresh(new, self.active(new.queue), answer.job.partition, now)
-            row = self.rows[new.queue, new.id] = Row(job=job, new=new)
+            row = self.rows[new.queue, new.id] = ModelJob(job=job, new=new)
         else:
             assert answer.is_new == (row.new.nonce == new.nonce), "is_new is true for a repeat of the same NewJob alone"
         assert settled(answer.job, now) == settled(row.job, now), "the answer is not the stored job"
@@ -101,7 +101,7 @@ class Model:
             row.job = replace(row.job, attempts=row.job.attempts - 1)
         return row is not None
 
-    def recover(self, row: Row, now: datetime) -> JobState:
+    def recover(self, row: ModelJob, now: datetime) -> JobState:
         """Answers where it goes."""
         record_error(row, LEASE_EXPIRED, now)
         state = JobState.DEAD if row.job.attempts > row.job.max_retries else JobState.READY
@@ -135,21 +135,21 @@ class Model:
         """The version that takes new jobs."""
         return self.versions[queue][-1]
 
-    def holder(self, lease: Lease) -> Row | None:
+    def holder(self, lease: Lease) -> ModelJob | None:
         """The row that *lease* holds, None where it holds none."""
         row = self.rows.get((lease.job.queue, lease.job.id))
         return row if row is not None and row.token == lease.token else None
 
-    def among(self, queues: Iterable[str], *states: JobState) -> Sequence[Row]:
+    def among(self, queues: Iterable[str], *states: JobState) -> Sequence[ModelJob]:
         """The rows of *queues* in *states*."""
         names = set(queues)
         return [row for row in self.rows.values() if row.job.queue in names and row.job.state in states]
 
-    def leasable(self, queues: Iterable[str]) -> Sequence[Row]:
+    def leasable(self, queues: Iterable[str]) -> Sequence[ModelJob]:
         """The ready jobs of those of *queues* that are not paused."""
         return self.among(set(queues) - self.paused, JobState.READY)
 
-    def _move(self, row: Row, state: JobState, now: datetime) -> None:
+    def _move(self, row: ModelJob, state: JobState, now: datetime) -> None:
         row.job = replace(
             row.job,
             state=state,

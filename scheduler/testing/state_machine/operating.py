@@ -28,7 +28,7 @@ class Operating(Settling):
             if move == "requeue" and not self.model.among([queue], JobState.DEAD):
                 self.fail([0], 0.0, None, stale=False, counted=True, bury=True)
             wanted = [*wanted, *(row.job.id for row in self.model.among([queue], *MOVES[move].sources))]
-        answers = (self.rig.backend.cancel if move == "cancel" else self.rig.backend.requeue)(queue, wanted)
+        answers = (self.harness.backend.cancel if move == "cancel" else self.harness.backend.requeue)(queue, wanted)
         assert list(answers) == [self.model.ask(move, queue, id, self.now) for id in wanted]
 
     @rule(place=queues, state=st.sampled_from(_PURGEABLE), limit=limits)
@@ -36,8 +36,8 @@ class Operating(Settling):
         """Which ones a limited call deletes is the store's choice."""
         queue = self.queues[place]
         rows = self.model.among([queue], state)
-        gone = self.rig.backend.purge(queue, state, limit)
-        kept = self.rig.backend.get(queue, [row.job.id for row in rows])
+        gone = self.harness.backend.purge(queue, state, limit)
+        kept = self.harness.backend.get(queue, [row.job.id for row in rows])
         missing = [row.job.id for row in rows if row.job.id not in kept]
         assert gone == len(missing) <= limit
         assert bool(gone) == bool(rows)
@@ -49,10 +49,10 @@ class Operating(Settling):
         """Paused twice is paused, and resumed twice is resumed."""
         queue = self.queues[place]
         if pause:
-            self.rig.backend.pause(queue)
+            self.harness.backend.pause(queue)
             self.model.paused.add(queue)
         else:
-            self.rig.backend.resume(queue)
+            self.harness.backend.resume(queue)
             self.model.paused.discard(queue)
 
     @rule(place=queues, limit=st.integers(1, 3))
@@ -60,5 +60,5 @@ class Operating(Settling):
         """A walk over small pages finds each job once."""
         queue = self.queues[place]
         for state in JobState:
-            walked = sorted(job.id for job in self.rig.listed(state, queue=queue, limit=limit))
+            walked = sorted(job.id for job in self.harness.listed(state, queue=queue, limit=limit))
             assert walked == sorted(row.job.id for row in self.model.among([queue], state))

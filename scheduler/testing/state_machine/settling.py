@@ -19,7 +19,7 @@ class Settling(Leasing):
     def complete(self, places: list[int], result: bytes | None, *, stale: bool) -> None:
         """With and without a result."""
         leases = self.some(places, stale=stale)
-        refused = self.rig.backend.complete([Completion(lease=lease, result=result) for lease in leases])
+        refused = self.harness.backend.complete([Completion(lease=lease, result=result) for lease in leases])
         check_refused(refused, [lease for lease in leases if not self.model.complete(lease, result, self.now)])
 
     @rule(
@@ -36,7 +36,7 @@ class Settling(Leasing):
         """Retry or bury."""
         leases = self.some(places, stale=stale)
         failures = [Failure(lease=lease, delay=delay, error=error, counted=counted) for lease in leases]
-        refused = self.rig.backend.bury(failures) if bury else self.rig.backend.retry(failures)
+        refused = self.harness.backend.bury(failures) if bury else self.harness.backend.retry(failures)
         state = JobState.DEAD if bury else JobState.RETRY_WAIT
         check_refused(refused, [each.lease for each in failures if not self.model.fail(each, state, self.now)])
 
@@ -44,5 +44,5 @@ class Settling(Leasing):
     def release(self, places: list[int], *, stale: bool) -> None:
         """As if it had not been leased."""
         leases = self.some(places, stale=stale)
-        refused = self.rig.backend.release(leases)
+        refused = self.harness.backend.release(leases)
         check_refused(refused, [lease for lease in leases if not self.model.release(lease, self.now)])

@@ -15,7 +15,7 @@ from scheduler.errors import TopologyError
 from scheduler.states import TERMINAL, JobState
 from scheduler.testing.state_machine.drive import Drive, queues
 
-_can = precondition(lambda machine: isinstance(machine.rig.backend, TopologyAdmin))
+_can = precondition(lambda machine: isinstance(machine.harness.backend, TopologyAdmin))
 
 
 class Versions(Drive):
@@ -27,7 +27,7 @@ class Versions(Drive):
         """A new version takes the new jobs; the older ones are still served."""
         queue = self.queues[place]
         version = self.model.active(queue) + 1 + skipped
-        topology = cast("TopologyAdmin", self.rig.backend).promote_queue_version(queue, version, partitions)
+        topology = cast("TopologyAdmin", self.harness.backend).promote_queue_version(queue, version, partitions)
         self.model.versions[queue].append(version)
         assert [each.version for each in topology.versions] == self.model.versions[queue]
         assert (topology.active.version, topology.active.partitions) == (version, partitions)
@@ -39,7 +39,7 @@ class Versions(Drive):
         queue = self.queues[place]
         versions = self.model.versions[queue]
         version = versions[which % len(versions)]
-        admin = cast("TopologyAdmin", self.rig.backend)
+        admin = cast("TopologyAdmin", self.harness.backend)
         counts = self._in_the_way(queue, version, finished)
         if version == self.model.active(queue) or counts:
             with pytest.raises(TopologyError) as refusal:
@@ -64,5 +64,5 @@ class Versions(Drive):
             if finished == "purge":
                 del self.model.rows[queue, row.job.id]
             else:
-                stored = self.rig.job(row.job.id, queue=queue)
+                stored = self.harness.job(row.job.id, queue=queue)
                 row.job = replace(row.job, queue_version=self.model.active(queue), partition=stored.partition)

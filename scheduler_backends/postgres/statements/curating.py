@@ -35,7 +35,7 @@ from scheduler_backends.postgres.statements.parts import (
     locked,
     unnested,
 )
-from scheduler_backends.postgres.statements.standing import first_of
+from scheduler_backends.postgres.statements.state_filter import first_of
 from scheduler_backends.sql.states import CANCELLED, CODES, DEAD, SCHEDULED
 from scheduler_backends.sql.tables import Tables
 

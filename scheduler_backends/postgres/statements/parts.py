@@ -136,7 +136,7 @@ def locked(rows: Select[Any], job: Table) -> CTE:
 
 
 def row_of(job: Any) -> list[Expression]:
-    """The columns of `rows.Row`; documents as the text that it reads."""
+    """The columns of `rows.JobRow`; documents as the text that it reads."""
     return [
         cast(job.c[name], Text).label(name) if isinstance(job.c[name].type, JSON) else job.c[name] for name in COLUMNS
     ]

@@ -33,7 +33,7 @@ from scheduler_backends.postgres.statements.parts import (
     row_of,
     unnested,
 )
-from scheduler_backends.postgres.statements.standing import AHEAD, beyond, first_of, key_of, standing
+from scheduler_backends.postgres.statements.state_filter import AHEAD, beyond, first_of, key_of, state_filter
 from scheduler_backends.sql.counting import CAP
 from scheduler_backends.sql.cursors import goes_by_priority
 from scheduler_backends.sql.rows import EARLIEST
@@ -63,7 +63,7 @@ class ReadStatements:
             kind: Any = TOKEN if state is JobState.LEASED else BigInteger()
             priority = given("priority", SmallInteger()) if goes_by_priority(state) else None
             behind = beyond(job, state, given("key", kind), given("id", Text()))
-            found = standing(job, state, given("queue", Text()), priority, later=behind)
+            found = state_filter(job, state, given("queue", Text()), priority, later=behind)
             self._walks[state] = compiled(
                 select(NOW, cast(key, Text) if state is JobState.LEASED else key, *row_of(job))
                 .where(*found, *([] if state in AHEAD else [behind]))

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- bury: leased -> dead
--- KEYS     jobs leased expiry holding history dead
+-- KEYS     jobs leased expiry lease_members history dead
 -- ARGV     now, 1 kept | 0 deleted at once, then per job: id, group, 1 | 0 the attempt counts, error text ('' none)
 -- uses     clock groups history
 -- returns  numbers (from 0) of the refused, ids among them whose record is gone, and whose lease ends with it

@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
 -- cancel: scheduled | ready | retry_wait -> cancelled
--- KEYS     meta jobs scheduled waiting ready0 ready1 ready2 ready3 tombs leased expiry holding history dead succeeded cancelled results
+-- KEYS     meta jobs scheduled waiting ready0 ready1 ready2 ready3 tombstones leased expiry lease_members history dead succeeded cancelled results
 -- ARGV     now, 1 kept | 0 deleted at once, ids
--- uses     clock record ready tombs due groups view
+-- uses     clock record ready tombstones due groups view
 -- returns  per id: '' no such job | '!' moved | the state that forbids it
 local now_ms = math.floor(clock(ARGV[1]) / 1000)
 local kept = ARGV[2] == '1'
 local allowed = {scheduled = scheduled, retry_wait = waiting, ready = false}
 call('ZCARD', cancelled)
-call('HLEN', tombs)
+call('HLEN', tombstones)
 
 local answer, touched = {}, {}
 for k = 3, #ARGV do
@@ -34,8 +34,8 @@ for k = 3, #ARGV do
             -- leases it finds that the job cannot be read, and is cancelled.
             if is_sound(job[2]) then
                 local field = level .. ':' .. id
-                call('HSET', tombs, field, (tonumber(call('HGET', tombs, field) or '0') or 0) + 1)
-                add_tombs(1)
+                call('HSET', tombstones, field, (tonumber(call('HGET', tombstones, field) or '0') or 0) + 1)
+                add_tombstones(1)
                 touched[level] = true
             end
         end

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 -- clear: removes what an empty, sealed partition leaves behind; its gate stays
--- KEYS     meta jobs ready0 ready1 ready2 ready3 tombs leased history
+-- KEYS     meta jobs ready0 ready1 ready2 ready3 tombstones leased history
 -- ARGV
 -- uses     ready
 -- returns  1 cleared | 0 not sealed and empty
 if call('HGET', meta, 'gate') ~= 'sealed' or call('HLEN', jobs) > 1 or call('HLEN', leased) > 1 then return 0 end
-call('UNLINK', jobs, leased, tombs, history, ready0, ready1, ready2, ready3)
-call('HDEL', meta, 'due', 'tombs', 'pause', 'closing', 'mending')
+call('UNLINK', jobs, leased, tombstones, history, ready0, ready1, ready2, ready3)
+call('HDEL', meta, 'due', 'tombstones', 'pause', 'closing', 'repair')
 return 1

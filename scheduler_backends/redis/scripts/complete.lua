@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- complete: leased -> succeeded, for each job that its group still holds
--- KEYS     jobs leased expiry holding history succeeded results
+-- KEYS     jobs leased expiry lease_members history succeeded results
 -- ARGV     now, 0 deleted at once | 1 kept, then per group: group, number of ids, ids, (if kept) as many results:
 --          '' none | '=' result
 -- uses     clock groups

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
 -- get: jobs as they stand
--- KEYS     jobs scheduled waiting leased expiry holding history dead succeeded cancelled results
+-- KEYS     jobs scheduled waiting leased expiry lease_members history dead succeeded cancelled results
 -- ARGV     ids
 -- uses     due groups view
 -- returns  per id: its view, or nothing

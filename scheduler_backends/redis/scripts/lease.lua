@@ -1,22 +1,22 @@
 #!lua flags=allow-oom
 -- lease: ready -> leased
--- KEYS     meta jobs ready0 ready1 ready2 ready3 tombs leased expiry holding history
+-- KEYS     meta jobs ready0 ready1 ready2 ready3 tombstones leased expiry lease_members history
 -- ARGV     now, want, duration ms, group, worker, 1 = the caller knows what is held already: only add to it
--- uses     clock ready tombs groups
+-- uses     clock ready tombstones groups
 -- returns  0 | 1 more is ready, expiry ms, number held before, ids (those held before come first), their records,
 --          ids and histories in turn, ids of entries dropped without a job that is ready
 local want, group = tonumber(ARGV[2]), ARGV[4]
 -- Each key is read before the first write, or written first: one of a wrong type ends the script before it did anything.
-local head = call('HMGET', meta, 'pause', 'tombs')
-local entombed = has_tombs(head[2])
-local known_of = call('HMGET', holding, 'n' .. group, group)
+local head = call('HMGET', meta, 'pause', 'tombstones')
+local entombed = has_tombstones(head[2])
+local known_of = call('HMGET', lease_members, 'n' .. group, group)
 local held = known_of[1] or known_of[2]
 local expires = held and call('ZSCORE', expiry, group)
 
 local ids, records, lost, before, names = {}, {}, {}, 0, {}
 local parts = held and parts_of(group) or {}
 for _, part in ipairs(parts) do -- a repeat: what is still held comes first
-    local known = members(call('HGET', holding, part))
+    local known = members(call('HGET', lease_members, part))
     local groups = call('HMGET', leased, unpack(known))
     local stored = ARGV[6] ~= '1' and call('HMGET', jobs, unpack(known)) or {}
     for k, id in ipairs(known) do
@@ -87,7 +87,7 @@ if number > 0 then
         else
             names = taken
         end
-        call('HSET', holding, group, table.concat(names, '\0'), 'n' .. group, added, 'w' .. group, ARGV[5])
+        call('HSET', lease_members, group, table.concat(names, '\0'), 'n' .. group, added, 'w' .. group, ARGV[5])
     end
 end
 for level, from in pairs(cut) do call('LTRIM', lists[level], from, -1) end

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
 -- list: the ids behind a place in one state, and their views; who asks drops those that are in another state
--- KEYS     jobs scheduled waiting ready0 ready1 ready2 ready3 tombs leased expiry holding history dead succeeded cancelled results
+-- KEYS     jobs scheduled waiting ready0 ready1 ready2 ready3 tombstones leased expiry lease_members history dead succeeded cancelled results
 -- ARGV     state, number of ids wanted, the place: score and member | ready: level and entry | leased: score and lease
 --          group, and the id in it; all '' at the beginning
 -- uses     ready due groups view
@@ -31,7 +31,7 @@ end
 
 -- A dead entry is older than the record of the job that took the same id again.
 local function is_entombed(level, entry, id)
-    local created = call('HGET', tombs, level .. ':' .. id) and call('HGET', jobs, id)
+    local created = call('HGET', tombstones, level .. ':' .. id) and call('HGET', jobs, id)
     if not created then return false end
     return #created >= 8 and #entry > 6 and struct.unpack('>I6', entry) < math.floor(struct.unpack('<i8', created) / 1000)
 end
@@ -49,7 +49,7 @@ elseif state == 'ready' then
         local places = call('LPOS', lists[level], member, 'COUNT', tonumber(last))
         from = #places > 0 and places[#places] + 1 or 0
     end
-    local step = call('EXISTS', tombs) == 1 and MOST or want
+    local step = call('EXISTS', tombstones) == 1 and MOST or want
     while level <= 3 and #ids < want and looked < MOST do
         local entries = call('LRANGE', lists[level], from, from + step - 1)
         for _, entry in ipairs(entries) do
@@ -75,7 +75,7 @@ else -- leased: by lease group
     while #ids < want and looked < MOST do
         local found = call('ZRANGE', expiry, rank, rank, 'WITHSCORES')
         if not found[1] then break end
-        local names = members(call('HGET', holding, found[1]))
+        local names = members(call('HGET', lease_members, found[1]))
         local holders = names[1] and call('HMGET', leased, unpack(names)) or {}
         local passed = 0
         for k, id in ipairs(found[1] == member and found[2] == mark and names or {}) do

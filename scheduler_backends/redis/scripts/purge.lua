@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- purge: deletes jobs in one state, any but leased
--- KEYS     meta jobs scheduled waiting ready0 ready1 ready2 ready3 tombs leased history dead succeeded cancelled results
+-- KEYS     meta jobs scheduled waiting ready0 ready1 ready2 ready3 tombstones leased history dead succeeded cancelled results
 -- ARGV     state, limit
--- uses     ready tombs meant
+-- uses     ready tombstones meant
 -- returns  how many went, 1 = there may be more
 local state, left = ARGV[1], tonumber(ARGV[2])
 local sorted = {scheduled = scheduled, retry_wait = waiting, dead = dead, succeeded = succeeded, cancelled = cancelled}

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- recover_expired: leased -> ready at the back, or dead where the attempts are used up; whole groups at a time, as far as
 -- they have no more than 1,000 jobs
--- KEYS     meta jobs ready0 ready1 ready2 ready3 leased expiry holding history dead
+-- KEYS     meta jobs ready0 ready1 ready2 ready3 leased expiry lease_members history dead
 -- ARGV     now, channel, limit, error text, 1 dead jobs are kept | 0 deleted at once
 -- uses     clock record ready due wake groups history
 -- returns  ready, dead, us until the next expiry or -1, ids whose record is gone
@@ -13,14 +13,14 @@ for level = 0, 3 do call('LLEN', lists[level]) end
 
 local function recover(part)
     local group = group_of(part)
-    local value = call('HGET', holding, part)
+    local value = call('HGET', lease_members, part)
     local ids, rest, place = {}, {}, '0'
     if value then
         for k, id in ipairs(members(value)) do
             if k > 1000 then rest[#rest + 1] = id else ids[k] = id end
         end
     elseif part == group then -- only damage by hand leads here: search for the members, some in each call
-        local found = call('HSCAN', leased, call('HGET', holding, 's' .. group) or '0', 'COUNT', 1000)
+        local found = call('HSCAN', leased, call('HGET', lease_members, 's' .. group) or '0', 'COUNT', 1000)
         place = found[1]
         for k = 1, #found[2], 2 do
             if found[2][k + 1] == group then ids[#ids + 1] = found[2][k] end
@@ -72,13 +72,13 @@ local function recover(part)
     end
     if place ~= '0' then -- the next call goes on from there
         call('ZADD', expiry, whole(now_ms), group)
-        call('HSET', holding, 's' .. group, place)
+        call('HSET', lease_members, 's' .. group, place)
         left = 0
     elseif #rest > 0 then
         call('ZADD', expiry, whole(now_ms), part)
-        call('HSET', holding, part, table.concat(rest, '\0'))
+        call('HSET', lease_members, part, table.concat(rest, '\0'))
     else
-        call('HDEL', holding, part)
+        call('HDEL', lease_members, part)
         call('ZREM', expiry, part)
         if #parts_of(group) == 0 then forget(group, true) end
     end

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- release: leased -> ready, first in line; no attempt is used, so nothing else changes
--- KEYS     meta jobs ready0 ready1 ready2 ready3 leased expiry holding
+-- KEYS     meta jobs ready0 ready1 ready2 ready3 leased expiry lease_members
 -- ARGV     now, channel, then per job: id, group
 -- uses     clock record ready wake groups
 -- returns  numbers (from 0) of the refused, ids among them whose record is gone, and whose lease ends with it

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- renew: leased -> leased. Jobs of the same lease call that are not named keep the expiry that they have: nobody may know
 -- of them, as after a request that was served late.
--- KEYS     leased expiry holding
+-- KEYS     leased expiry lease_members
 -- ARGV     now, duration ms, then per group: group, number of ids, ids
 -- uses     clock groups
 -- returns  numbers (from 0, over all ids) of those that are not held
@@ -10,7 +10,7 @@ local expires = string.format('%.0f', math.floor(clock(ARGV[1]) / 1000) + ARGV[2
 -- Renews the named ones among a part's members, and makes a new part of the rest. Answers whether there was any.
 local function renew(group, part, named)
     local mine, others = {}, {}
-    for _, id in ipairs(members(call('HGET', holding, part))) do
+    for _, id in ipairs(members(call('HGET', lease_members, part))) do
         if named[id] then
             mine[#mine + 1] = id
         elseif call('HGET', leased, id) == group then
@@ -19,11 +19,11 @@ local function renew(group, part, named)
     end
     if #mine == 0 then return false end
     if #others > 0 then
-        local highest = call('HINCRBY', holding, 'p' .. group, 1)
-        if highest == 1 then redis.pcall('HINCRBY', holding, 'n' .. group, PARTED) end -- pcall: let_go mends the count
+        local highest = call('HINCRBY', lease_members, 'p' .. group, 1)
+        if highest == 1 then redis.pcall('HINCRBY', lease_members, 'n' .. group, PARTED) end -- pcall: let_go mends the count
         local left = part_of(group, highest)
         call('ZADD', expiry, call('ZSCORE', expiry, part) or expires, left)
-        call('HSET', holding, part, table.concat(mine, '\0'), left, table.concat(others, '\0'))
+        call('HSET', lease_members, part, table.concat(mine, '\0'), left, table.concat(others, '\0'))
     end
     call('ZADD', expiry, expires, part)
     return true
@@ -43,7 +43,7 @@ while at < #ARGV do
         end
     end
     if number > 0 then
-        local known = call('HMGET', holding, 'n' .. group, 'p' .. group)
+        local known = call('HMGET', lease_members, 'n' .. group, 'p' .. group)
         local renewed = false
         if tonumber(known[1] or '') ~= number or known[2] then
             for _, part in ipairs(parts_of(group)) do renewed = renew(group, part, named) or renewed end

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- retry: leased -> retry_wait, or ready where the delay is 0
--- KEYS     meta jobs waiting ready0 ready1 ready2 ready3 leased expiry holding history
+-- KEYS     meta jobs waiting ready0 ready1 ready2 ready3 leased expiry lease_members history
 -- ARGV     now, channel, then per job: id, group, delay us, 1 | 0 the attempt counts, error text ('' none)
 -- uses     clock record ready due wake groups history
 -- returns  numbers (from 0) of the refused, ids among them whose record is gone, and whose lease ends with it

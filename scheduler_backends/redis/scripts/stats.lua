@@ -1,6 +1,6 @@
 #!lua flags=no-writes
 -- stats: how many jobs stand in each state
--- KEYS     meta scheduled waiting ready0 ready1 ready2 ready3 tombs leased dead succeeded cancelled
+-- KEYS     meta scheduled waiting ready0 ready1 ready2 ready3 tombstones leased dead succeeded cancelled
 -- ARGV     now
 -- uses     clock ready
 -- returns  scheduled, ready, leased, retry_wait, succeeded, dead, cancelled, us the oldest ready job has waited or -1
@@ -9,13 +9,13 @@ local waits, number, live, hidden = -1, 0, 0, nil
 
 -- The first entry that is not dead, and the last that was looked at in vain: at most 1,000 are.
 local function first_live(level)
-    if call('EXISTS', tombs) == 0 then return call('LINDEX', lists[level], 0) end
+    if call('EXISTS', tombstones) == 0 then return call('LINDEX', lists[level], 0) end
     local seen, last = {}, nil
     for from = 0, 900, 100 do
         for _, entry in ipairs(call('LRANGE', lists[level], from, from + 99)) do
             local field = level .. ':' .. string.sub(entry, 7)
             seen[field] = (seen[field] or 0) + 1
-            if seen[field] > (tonumber(call('HGET', tombs, field) or '0') or 0) then return entry end
+            if seen[field] > (tonumber(call('HGET', tombstones, field) or '0') or 0) then return entry end
             last = entry
         end
     end
@@ -35,7 +35,7 @@ for level = 0, 3 do
         hidden = math.max(hidden or 0, wait_of(last))
     end
 end
-if number > 0 then number = math.max(number - (tonumber(call('HGET', meta, 'tombs') or '0') or 0), live) end
+if number > 0 then number = math.max(number - (tonumber(call('HGET', meta, 'tombstones') or '0') or 0), live) end
 if number > 0 and waits < 0 then waits = hidden or 0 end -- it became ready later than these
 return {
     call('ZCARD', scheduled), number, math.max(call('HLEN', leased) - 1, 0), call('ZCARD', waiting),

@@ -1,7 +1,7 @@
--- A lease call's jobs are a group, named by its token (16 bytes). holding: group -> job ids, NUL between them (no id holds
+-- A lease call's jobs are a group, named by its token (16 bytes). lease_members: group -> job ids, NUL between them (no id holds
 -- one); 'n' .. group -> how many of them are still held; 'w' .. group -> worker id. A renewal that names some of them alone
--- makes a part of the others, with the expiry that they had: holding and expiry then know group .. number (2 bytes) as well,
--- and holding 'p' .. group the highest number; PARTED is added to 'n' .. group, so that groups without parts are never asked
+-- makes a part of the others, with the expiry that they had: lease_members and expiry then know group .. number (2 bytes) as well,
+-- and lease_members 'p' .. group the highest number; PARTED is added to 'n' .. group, so that groups without parts are never asked
 -- for any. What holds a job is the group all the same. 's' .. group: where a search for the jobs of a damaged group goes on.
 local PARTED = 1000000000
 
@@ -20,7 +20,7 @@ local function part_of(group, number)
 end
 
 local function highest_part(group)
-    return math.min(tonumber(call('HGET', holding, 'p' .. group) or '0') or 0, 10000)
+    return math.min(tonumber(call('HGET', lease_members, 'p' .. group) or '0') or 0, 10000)
 end
 
 -- The group itself first, unless it was recovered already, then its parts.
@@ -28,32 +28,32 @@ local function parts_of(group)
     local parts = {}
     for number = 0, highest_part(group) do
         local part = part_of(group, number)
-        if call('HEXISTS', holding, part) == 1 then parts[#parts + 1] = part end
+        if call('HEXISTS', lease_members, part) == 1 then parts[#parts + 1] = part end
     end
     return parts
 end
 
 local function forget(group, is_parted)
     for number = 1, is_parted and highest_part(group) or 0 do
-        call('HDEL', holding, part_of(group, number))
+        call('HDEL', lease_members, part_of(group, number))
         call('ZREM', expiry, part_of(group, number))
     end
-    call('HDEL', holding, group, 'n' .. group, 'w' .. group, 'p' .. group, 's' .. group)
+    call('HDEL', lease_members, group, 'n' .. group, 'w' .. group, 'p' .. group, 's' .. group)
     call('ZREM', expiry, group)
 end
 
 -- Takes note that so many of the group's jobs are not leased any more, which must have been noted; the last one ends it.
 local function let_go(group, number)
-    local left = redis.pcall('HINCRBY', holding, 'n' .. group, -number)
+    local left = redis.pcall('HINCRBY', lease_members, 'n' .. group, -number)
     local is_parted = type(left) == 'number' and left > PARTED / 2
     if type(left) ~= 'number' then -- the count was damaged: count again
         left, is_parted = 0, highest_part(group) > 0
         for _, part in ipairs(parts_of(group)) do
-            for _, id in ipairs(members(call('HGET', holding, part))) do
+            for _, id in ipairs(members(call('HGET', lease_members, part))) do
                 if call('HGET', leased, id) == group then left = left + 1 end
             end
         end
-        call('HSET', holding, 'n' .. group, left + (is_parted and PARTED or 0))
+        call('HSET', lease_members, 'n' .. group, left + (is_parted and PARTED or 0))
     elseif is_parted then
         left = left - PARTED
     end

@@ -1,6 +1,6 @@
 local function expiry_of(group, id)
-    for _, part in ipairs(call('HEXISTS', holding, 'p' .. group) == 1 and parts_of(group) or {}) do
-        for _, member in ipairs(members(call('HGET', holding, part))) do
+    for _, part in ipairs(call('HEXISTS', lease_members, 'p' .. group) == 1 and parts_of(group) or {}) do
+        for _, member in ipairs(members(call('HGET', lease_members, part))) do
             if member == id then return call('ZSCORE', expiry, part) end
         end
     end
@@ -15,7 +15,7 @@ local function view(id)
     local past = call('HGET', history, id) or ''
     local group = call('HGET', leased, id)
     if group then
-        local worker = call('HGET', holding, 'w' .. group) or ''
+        local worker = call('HGET', lease_members, 'w' .. group) or ''
         return {'leased', record, past, expiry_of(group, id) or '0', worker, ''}
     end
     local due = call('ZSCORE', scheduled, id)

@@ -1,0 +1,59 @@
+"""
+The baselines: the least that any program would pay for the same on the same store. They never change with the library.
+
+Each answers seconds an item. A baseline lasts some tenths of a second, so that it can stand before every repeat.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from benchmarks import baselines_redis, baselines_sql
+from benchmarks.measure import Baseline
+
+KINDS: Mapping[str, str] = {
+    "memory": "memory",
+    "redis": "redis",
+    "rediss": "redis",
+    "valkey": "redis",
+    "valkeys": "redis",
+    "unix": "redis",
+    "postgresql": "postgres",
+    "postgresql+psycopg": "postgres",
+    "sqlite": "sqlite",
+}
+"""URL scheme → the kind of store, as far as there are baselines for it."""
+
+
+def submit(_url: str = "", *, count: int = 20_000) -> float:
+    """ThreadPoolExecutor(8), a function that does nothing, futures dropped, the pool's exit included."""
+    start = time.perf_counter()
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(count):
+            pool.submit(_nothing)
+    return (time.perf_counter() - start) / count
+
+
+def _nothing() -> None:
+    pass
+
+
+_FLOORS: Mapping[str, Callable[[str], float]] = {
+    "submit": submit,
+    "F1": baselines_redis.f1,
+    "lpush": baselines_redis.lpush,
+    "ping": baselines_redis.ping,
+    "blpop": baselines_redis.blpop,
+    "insert_commit": baselines_sql.insert_commit,
+    "select_1 + insert_commit": baselines_sql.select_and_insert,
+    "skip_locked": baselines_sql.skip_locked,
+    "copy": baselines_sql.copy,
+}
+
+
+def baseline(name: str, url: str) -> Baseline:
+    """The baseline of this name on the server, or in the file, of a backend's *url*."""
+    return Baseline(name=name, run=partial(_FLOORS[name], url))

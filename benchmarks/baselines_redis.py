@@ -1,0 +1,93 @@
+"""Baselines on Redis and Valkey: redis-py with hiredis, its defaults, one connection."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from queue import SimpleQueue
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit, urlunsplit
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+VALUE = b"x" * 225  # what a job's record takes
+BATCH = 64
+
+
+@contextmanager
+def client(url: str) -> Iterator[tuple[Redis, str]]:
+    """A client of the server of *url*, without the backend's options, and a key that is deleted in the end."""
+    import redis  # noqa: PLC0415 - benchmarks of other stores run without it
+
+    parts = urlsplit(url)
+    kept = "&".join(f"db={number}" for number in parse_qs(parts.query).get("db", []))
+    scheme = {"valkey": "redis", "valkeys": "rediss"}.get(parts.scheme, parts.scheme)
+    key = f"bench-baseline-{uuid.uuid4().hex[:12]}"
+    with redis.Redis.from_url(urlunsplit(parts._replace(scheme=scheme, query=kept))) as connection:
+        try:
+            yield connection, key
+        finally:
+            connection.delete(key)
+
+
+def f1(url: str, *, rounds: int = 100) -> float:
+    """An item is one LPUSH plus one RPOP: 64 LPUSH, then 64 RPOP, in each pipeline."""
+    with client(url) as (connection, key):
+        start = time.perf_counter()
+        for _ in range(rounds):
+            pipeline = connection.pipeline(transaction=False)
+            for _ in range(BATCH):
+                pipeline.lpush(key, VALUE)
+            for _ in range(BATCH):
+                pipeline.rpop(key)
+            pipeline.execute()
+        return (time.perf_counter() - start) / (rounds * BATCH)
+
+
+def lpush(url: str, *, rounds: int = 100) -> float:
+    """An item is one LPUSH, 64 in each pipeline."""
+    with client(url) as (connection, key):
+        start = time.perf_counter()
+        for _ in range(rounds):
+            pipeline = connection.pipeline(transaction=False)
+            for _ in range(BATCH):
+                pipeline.lpush(key, VALUE)
+            pipeline.execute()
+        return (time.perf_counter() - start) / (rounds * BATCH)
+
+
+def ping(url: str, *, count: int = 2_000) -> float:
+    """An item is one PING."""
+    with client(url) as (connection, _):
+        start = time.perf_counter()
+        for _ in range(count):
+            connection.ping()
+        return (time.perf_counter() - start) / count
+
+
+def blpop(url: str, *, count: int = 200) -> float:
+    """Hand-over to a blocked client: from before an LPUSH until BLPOP has returned, the median."""
+    arrivals: SimpleQueue[float] = SimpleQueue()
+
+    def receive() -> None:
+        with client(url) as (receiver, _):
+            for _ in range(count):
+                receiver.blpop([key], timeout=4)  # below the client's own time-out of 5 s
+                arrivals.put(time.perf_counter())
+
+    with client(url) as (connection, key):
+        thread = threading.Thread(target=receive, name="blpop")  # ends after so many
+        thread.start()
+        taken = []
+        for _ in range(count):
+            time.sleep(0.002)  # until it is blocked again
+            start = time.perf_counter()
+            connection.lpush(key, VALUE)
+            taken.append(arrivals.get(timeout=10) - start)
+        thread.join()
+    return statistics.median(taken)

@@ -1,0 +1,63 @@
+"""The fixtures of the suite: what a backend's test file overrides, and what the tests are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import ClassVar
+
+import pytest
+
+from scheduler.backend import Backend
+from scheduler.queues import Retention
+from scheduler.testing.contract.offered import leave_out_what_is_not_offered
+from scheduler.testing.harness import KEEP, BackendHarness, OpenBackend
+from scheduler.testing.invariants import check_invariants
+
+OpenHarness = Callable[[Retention], BackendHarness]
+
+
+class ContractFixtures:
+    """
+    Fixtures of every test of the suite.
+
+    backend_type: the class under test, where it is known before a backend is opened. Tests of abilities that it lacks
+    are then not collected; where it is None they are skipped, one by one.
+    """
+
+    backend_type: ClassVar[type[Backend] | None] = None
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.backend_type is not None:
+            leave_out_what_is_not_offered(cls, cls.backend_type)
+
+    @pytest.fixture
+    def open_backend(self) -> OpenBackend:
+        """To be overridden: a callable that takes `clock` and `retention` and answers a new backend."""
+        raise NotImplementedError(f"{type(self).__name__} must override the fixture open_backend")
+
+    @pytest.fixture
+    def open_harness(self, open_backend: OpenBackend) -> Iterator[OpenHarness]:
+        """Opens harnesses with a retention; each is checked for the invariants, and closed, after the test."""
+        with ExitStack() as stack:
+
+            def open_harness(retention: Retention) -> BackendHarness:
+                harness = stack.enter_context(BackendHarness(open_backend, retention=retention))
+                assert self.backend_type is None or isinstance(harness.backend, self.backend_type)
+                stack.callback(check_invariants, harness)
+                return harness
+
+            yield open_harness
+
+    @pytest.fixture
+    def harness(self, open_harness: OpenHarness) -> BackendHarness:
+        """A harness whose backend keeps every finished job."""
+        return open_harness(KEEP)
+
+    @pytest.fixture
+    def second(self, harness: BackendHarness) -> Backend:
+        """A second backend on the same store, as another process has one; skipped where the store is in the object."""
+        if harness.backend.in_process:
+            pytest.skip("the jobs live within one backend object (in_process)")
+        return harness.another()

@@ -1,0 +1,50 @@
+"""One job that a worker holds."""
+
+from __future__ import annotations
+
+import math
+
+from scheduler.leases import Lease
+from scheduler.worker.context import JobContext
+
+LeaseKey = tuple[str, str, str]
+CRASHES_KEPT_APART = 2
+
+
+def is_suspect(lease: Lease) -> bool:
+    """Whether it may be this job that kills its workers."""
+    return lease.job.crashes >= CRASHES_KEPT_APART
+
+
+class HeldJob:
+    """
+    A job in the in-flight table. Changed under the table's lock only.
+
+    taken: when it was leased, by time.monotonic(). begun, context, thread: since its handler started. unsent: an
+    outcome is known and not recorded yet; offered: to the store, at least once. given_up: its thread is stuck.
+    """
+
+    __slots__ = ("begun", "context", "given_up", "key", "lease", "offered", "taken", "thread", "unsent")
+
+    def __init__(self, lease: Lease, taken: float) -> None:
+        self.lease = lease
+        self.key: LeaseKey = lease.key
+        self.taken = taken
+        self.context: JobContext | None = None
+        self.thread = 0
+        self.begun = 0.0
+        self.unsent = self.offered = self.given_up = False
+
+    @property
+    def deadline(self) -> float:
+        """When to cancel its handler, by time.monotonic(); inf where there is nothing to cancel (any more)."""
+        context = self.context
+        return math.inf if context is None or context.reason is not None else context.ends
+
+    def gives_up_at(self, grace: float) -> float:
+        """When to give up on its thread: *grace* seconds after it was cancelled, and after its deadline."""
+        context = self.context
+        # One that only lost its lease or is being stopped is given the rest of its time.
+        if context is None or (cancelled := context.cancelled_at) is None:
+            return math.inf
+        return max(context.ends, cancelled) + grace

@@ -1,0 +1,17 @@
+"""How long tests are patient with what takes milliseconds, and how they wait for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+WAIT_TIMEOUT = 60.0  # seconds for what takes milliseconds, on a loaded machine
+BOUND = 10.0  # seconds for a call that a short time-out ends; far above it, far below for ever
+
+
+def until(is_so: Callable[[], object]) -> None:
+    """Return when *is_so*; a failure where it never is."""
+    deadline = time.monotonic() + WAIT_TIMEOUT
+    while not is_so():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.005)
