@@ -22,7 +22,8 @@ from benchmarks.benchmark_store import BenchmarkStore
 from benchmarks.command import main
 from benchmarks.measure import MILLISECONDS, Measure
 from benchmarks.storming import Crew, lines, until_answered
-from scheduler.backend import Backend, TopologyAdmin
+from scheduler.abilities import TopologyAdmin
+from scheduler.backend import Backend
 from scheduler.errors import TopologyError
 from scheduler.states import LIVE, JobState
 

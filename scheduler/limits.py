@@ -1,14 +1,14 @@
 """
-What a name, a text, a number and a moment may be, the same on every store.
+Checks of names, texts, numbers and moments.
 
-Each check answers the value to keep, or raises the error class given, which names the field.
+Each returns the value to keep, or raises the error class given, which names the field.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -27,8 +27,7 @@ T = TypeVar("T")
 Refusal = type[ConfigError] | type[InvalidJob]
 
 # C0 and C1 controls, and surrogates, which no UTF-8 can carry.
-_FORBIDDEN_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-_TOKEN = re.compile("[0-9a-f]{32}")
+FORBIDDEN_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _FORBIDDEN_IN_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -52,7 +51,7 @@ def check_name(field: str, value: object, error: Refusal = InvalidJob) -> str:
     text = _plain(value)
     if not 1 <= len(text) <= MAX_NAME:
         raise error(field, f"must have 1 to {MAX_NAME} characters, not {len(text)}")
-    if _FORBIDDEN_IN_NAMES.search(text):
+    if FORBIDDEN_IN_NAMES.search(text):
         raise error(field, "must not hold control characters or surrogates")
     return text
 
@@ -140,33 +139,6 @@ def check_metadata(value: object, error: Refusal = InvalidJob) -> dict[str, str]
     if size > MAX_METADATA:
         raise error("metadata", f"must not exceed {MAX_METADATA} bytes, has {size}")
     return copy
-
-
-def check_queues(queues: Sequence[str]) -> tuple[str, ...]:
-    """The queues of a contract call: at least one name, each once. A bare string is a mistake, not a sequence."""
-    if isinstance(queues, str):
-        raise ConfigError("queues", "must be a sequence of names, not one string")
-    names = tuple(dict.fromkeys(check_name("queues", name, ConfigError) for name in queues))
-    if not names:
-        raise ConfigError("queues", "must name at least one queue")
-    return names
-
-
-def check_limit(limit: object) -> int:
-    """The limit of a contract call: 1 to 10,000."""
-    return check_count("limit", limit, at_least=1, at_most=MAX_BATCH)
-
-
-def check_duration(duration: object) -> float:
-    """How long a lease lasts, in seconds: at least a millisecond, at most a year."""
-    return check_number("duration", duration, at_least=0.001, at_most=366 * 86_400.0)
-
-
-def check_token(token: object) -> str:
-    """A lease token: 32 hexadecimal digits in lower case."""
-    if not isinstance(token, str) or not _TOKEN.fullmatch(token):
-        raise ConfigError("token", "must be 32 hexadecimal digits in lower case, such as new_token() makes")
-    return token
 
 
 def clean_text(value: str, limit: int, *, keep: str = "head") -> str:

@@ -8,7 +8,8 @@ from datetime import datetime
 from functools import partial
 from typing import Literal, cast
 
-from scheduler.backend import Backend, TransactionalEnqueue
+from scheduler.abilities import TransactionalEnqueue
+from scheduler.backend import Backend
 from scheduler.config import ProducerConfig
 from scheduler.errors import BackendUnavailable, ConfigError, DuplicateJob, InvalidJob, JobNotFound, NotSupported
 from scheduler.jobs import Job, NewJob, Priority

@@ -7,7 +7,7 @@ import random
 import time
 from typing import Final
 
-from scheduler.backend import WAKE_HORIZON
+from scheduler.abilities import WAKE_HORIZON
 from scheduler.worker.run import Run
 
 _BATCH = 1_000

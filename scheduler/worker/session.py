@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from scheduler.backend import Backend, Wakeups
+from scheduler.abilities import Wakeups
+from scheduler.backend import Backend
 from scheduler.config import WorkerConfig
 from scheduler.errors import BackendClosed, NotSupported, SchemaMismatch, WorkerCrashed
 from scheduler.logs import GuardedLogger, printable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from scheduler.backend import Finished
+from scheduler.abilities import Finished
 from scheduler.errors import ConfigError, TopologyError
 from scheduler.limits import check_count, check_name
 from scheduler.states import LIVE, TERMINAL

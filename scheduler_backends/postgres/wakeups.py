@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from scheduler.backend import WakeReason
+from scheduler.abilities import WakeReason
 from scheduler.errors import BackendClosed, BackendError
 from scheduler.limits import check_number
 from scheduler.processes import PerProcess, process

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Self
 from weakref import WeakSet
 
-from scheduler.backend import Backend, Finished, Waiter
+from scheduler.abilities import Finished, Waiter
+from scheduler.backend import Backend
 from scheduler.clock import Clock
 from scheduler.errors import ConfigError
 from scheduler.jobs import Job, NewJob

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from secrets import token_hex
 from typing import cast
 
-from scheduler.backend import Finished
+from scheduler.abilities import Finished
 from scheduler.errors import BackendError, BackendUnavailable, ConfigError, TopologyError
 from scheduler.limits import MAX_COUNT, check_count, check_name
 from scheduler.states import LIVE, JobState

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from scheduler.backend import WakeReason
+from scheduler.abilities import WakeReason
 from scheduler.errors import BackendError
 from scheduler_backends.sql.rows import WAKE_HORIZON
 from scheduler_backends.sqlite import inotify

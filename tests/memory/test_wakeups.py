@@ -11,7 +11,7 @@ from typing import Self
 import pytest
 
 from memory.moves import QUEUE, add, bury, complete, lease, retry
-from scheduler.backend import TopologyAdmin, WakeReason, Wakeups
+from scheduler.abilities import TopologyAdmin, WakeReason, Wakeups
 from scheduler.errors import BackendClosed, ConfigError
 from scheduler.states import JobState
 from scheduler.testing import ManualClock

@@ -8,7 +8,7 @@ from itertools import chain
 
 import pytest
 
-from scheduler.backend import TopologyAdmin, Wakeups
+from scheduler.abilities import TopologyAdmin, Wakeups
 from scheduler.errors import BackendUnavailable, TopologyError
 from scheduler.identity import new_token
 from scheduler.jobs import ErrorDetail, NewJob

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.backend import WakeReason
+from scheduler.abilities import WakeReason
 from scheduler.errors import BackendError
 from scheduler.jobs import NewJob
 from scheduler_backends.sqlite import SqliteBackend, inotify, watching

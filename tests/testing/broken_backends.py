@@ -9,7 +9,7 @@ from datetime import timedelta
 from zlib import crc32
 
 from examples.own_backend import DictBackend
-from scheduler.backend import WakeReason
+from scheduler.abilities import WakeReason
 from scheduler.leases import MoveAnswer, Recovery
 from scheduler.queues import Page
 from scheduler.states import TERMINAL, JobState

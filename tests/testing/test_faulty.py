@@ -7,7 +7,8 @@ import threading
 import pytest
 
 from examples.own_backend import DictBackend
-from scheduler.backend import Backend, TopologyAdmin, TransactionalEnqueue, Wakeups
+from scheduler.abilities import TopologyAdmin, TransactionalEnqueue, Wakeups
+from scheduler.backend import Backend
 from scheduler.errors import BackendUnavailable, ConfigError
 from scheduler.jobs import NewJob
 from scheduler.queues import Retention

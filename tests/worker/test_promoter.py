@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.backend import WAKE_HORIZON, Wakeups
+from scheduler.abilities import WAKE_HORIZON, Wakeups
 from scheduler.errors import BackendClosed, BackendUnavailable
 from scheduler.leases import Promotion
 from scheduler.states import JobState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.backend import TopologyAdmin
+from scheduler.abilities import TopologyAdmin
 from scheduler.errors import TopologyError
 from scheduler.states import LIVE, TERMINAL, JobState
 from scheduler.testing.contract.offered import needs

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.backend import Backend, TopologyAdmin
+from scheduler.abilities import TopologyAdmin
+from scheduler.backend import Backend
 from scheduler.errors import ConfigError, TopologyError
 from scheduler.leases import Completion
 from scheduler.states import JobState

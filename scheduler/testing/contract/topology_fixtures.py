@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import pytest
 
-from scheduler.backend import Backend, Finished, TopologyAdmin
+from scheduler.abilities import Finished, TopologyAdmin
+from scheduler.backend import Backend
 from scheduler.testing.harness import BackendHarness
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from scheduler.backend import Backend, Waiter, WakeReason, Wakeups
+from scheduler.abilities import Waiter, WakeReason, Wakeups
+from scheduler.backend import Backend
 
 WAIT_TIMEOUT = 20.0  # seconds that a wake-up may take on a loaded machine; it takes milliseconds
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.backend import WAKE_HORIZON, Backend, Waiter, WakeReason, Wakeups
+from scheduler.abilities import WAKE_HORIZON, Waiter, WakeReason, Wakeups
+from scheduler.backend import Backend
 from scheduler.errors import BackendClosed
 from scheduler.leases import Failure
 from scheduler.states import JobState

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from scheduler.backend import Finished, TopologyAdmin
+from scheduler.abilities import Finished, TopologyAdmin
 from scheduler.errors import TopologyError
 from scheduler.states import TERMINAL, JobState
 from scheduler.testing.state_machine.drive import Drive, queues
