@@ -61,7 +61,7 @@ _checked_queues = lru_cache(maxsize=64)(_check_queues)
 
 
 def check_ids(ids: Sequence[str]) -> Sequence[str]:
-    """Return the ids of a call, as given; those that no job can have are not found, like any other: see `is_possible_id`."""
+    """Return the ids of a call as plain text. Those that no job can have are allowed: see `is_possible_id`."""
     return [str.__str__(id) for id in _all_of("ids", ids, str)]  # plain text, also of a text-valued enum
 
 
@@ -107,7 +107,7 @@ def check_partitions(partitions: object) -> int:
 
 def check_settled(field: str, items: Sequence[Settled], kind: type[Settled]) -> tuple[Sequence[Settled], list[Lease]]:
     """
-    Return the items of a call that settles or renews leases, and the leases among them that no lease call can have given.
+    Return the items of a call that settles or renews, and the leases among them that no lease call can have returned.
 
     The latter hold nothing. They are refused without asking the store, which may not accept their characters.
     """

@@ -71,7 +71,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enqueued:
-    """The result for one job. is_new: stored by this call, or an earlier one with the same `NewJob`; else it existed."""
+    """The result for one job. is_new: stored by this call or an earlier one with the same `NewJob`."""
 
     job: Job
     is_new: bool
