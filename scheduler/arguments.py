@@ -123,9 +123,10 @@ def check_settled(field: str, items: Sequence[Settled], kind: type[Settled]) -> 
 
 
 def _is_possible(field: str, lease: object) -> bool:
-    if not isinstance(lease, Lease) or not isinstance(lease.job, Job) or not isinstance(lease.token, str):
+    job, token = getattr(lease, "job", None), getattr(lease, "token", None)
+    if not isinstance(job, Job) or not isinstance(token, str):
         raise ConfigError(field, "must hold leases as lease() returns them")
-    return is_possible_id(lease.job.queue) and is_possible_id(lease.job.id) and bool(_TOKEN.fullmatch(lease.token))
+    return is_possible_id(job.queue) and is_possible_id(job.id) and _TOKEN.fullmatch(token) is not None
 
 
 def _are_possible(leases: Sequence[Lease]) -> bool:
