@@ -27,7 +27,7 @@ SOME: States = (JobState.READY, JobState.LEASED)
 def send(backend: Backend, name: bytes, key: bytes, *words: Word) -> list[object]:
     """The answers of a command, sent by the backend's own connections."""
     assert isinstance(backend, RedisBackend)
-    return backend._calls.plain(Command(key, (name, key, *words)))
+    return backend._store.calls.plain(Command(key, (name, key, *words)))
 
 
 def partition(backend: Backend, queue: str, id: str) -> Partition:

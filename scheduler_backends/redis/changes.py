@@ -37,7 +37,7 @@ class Changes:
         """Whether layouts that were read since can be told from changed ones."""
         return self._last is not None
 
-    def tell(self, queue: str) -> None:
+    def number(self, queue: str) -> None:
         """Give *queue* the next number. Raises the library's errors."""
         self._calls.all([Call(CHANGE, self._shared, (queue.encode(),))])
 

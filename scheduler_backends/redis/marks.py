@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 
 from scheduler.errors import BackendError
 from scheduler_backends.redis.calls import Call, Calls
-from scheduler_backends.redis.errors import is_news, log
+from scheduler_backends.redis.errors import log, should_log
 from scheduler_backends.redis.keys import Keys, Partition
 from scheduler_backends.redis.nodes import Word
 from scheduler_backends.redis.rosters import Roster
@@ -193,5 +193,5 @@ class Marks:
 
 
 def _warn(error: BackendError) -> None:
-    if is_news(str(error)):
+    if should_log(str(error)):
         log.warning("the marks of leases cannot be kept: %s", error)

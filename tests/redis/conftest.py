@@ -17,7 +17,7 @@ from scheduler_backends.redis.nodes import Node
 @pytest.fixture(autouse=True)
 def _warns_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """What an earlier test of this process has caused is not yet known, so it is logged."""
-    monkeypatch.setattr(errors, "_told", {})
+    monkeypatch.setattr(errors, "_logged_at", {})
 
 
 @pytest.fixture
