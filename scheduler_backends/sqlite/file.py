@@ -11,38 +11,28 @@ import math
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from scheduler.errors import BackendClosed, BackendError, BackendUnavailable
 from scheduler.processes import PerProcess
-from scheduler_backends.sql.connections import Execute
-from scheduler_backends.sqlite.connection import Connection, Synchronous, check_sqlite, is_empty
+from scheduler_backends.sqlite.connection import Connection, check_sqlite, is_empty
 from scheduler_backends.sqlite.errors import OUTSIDE_ERRORS, is_of_connection, translating
 from scheduler_backends.sqlite.forks import close_all_connections, suspend_at_forks
 from scheduler_backends.sqlite.gate import Gate
 from scheduler_backends.sqlite.opening import Opening
+from scheduler_backends.sqlite.options import Options
 from scheduler_backends.sqlite.slots import Open, Slot
 
 
 class File:
     """A database file. Safe in any thread; connects when first used, and anew in the child of a fork."""
 
-    def __init__(
-        self,
-        path: str,
-        *,
-        synchronous: Synchronous,
-        timeout: float,
-        is_prepared: Callable[[Execute], bool],
-        prepare: Callable[[Execute], object],
-    ) -> None:
+    def __init__(self, path: str, options: Options) -> None:
         check_sqlite()
         self.path = path
-        self._timeout = timeout
-        self._opening = Opening(
-            path, synchronous=synchronous, timeout=timeout, is_prepared=is_prepared, prepare=prepare
-        )
+        self.options = options
+        self._opening = Opening(path, options)
         self._closed = False
         self._wrote_at = 0.0
         self._open: PerProcess[Open] = PerProcess()
@@ -101,19 +91,20 @@ class File:
         """Whether this process is writing, or has written since *moment*."""
         return self._wrote_at >= moment
 
-    def take_any_text(self) -> None:
+    def accept_any_text(self) -> None:
         """From now on, text that is no UTF-8 is read with a surrogate for each byte at fault, instead of raising."""
-        self._opening.takes_any_text = True
-        self._open.get(Open).take_any_text()
+        self._opening.accepts_any_text = True
+        self._open.get(Open).accept_any_text()
 
     @property
     def is_open(self) -> bool:
-        """Whether this process has opened the file, and so seen to its schema."""
+        """Whether this process has opened the file, and so checked its schema."""
         return self._open.get(Open).is_prepared
 
-    def prepare(self, execute: Execute) -> None:
-        """See to the schema by statements of a write transaction."""
-        self._opening.prepare(execute)
+    def check_open(self) -> None:
+        """Raise `BackendClosed` after `close`: for calls that have nothing to do, and so use no connection."""
+        if self._closed:
+            raise BackendClosed(f"the backend on {self.path} is closed")
 
     def close(self) -> None:
         """Close the connections once the calls under way have ended. Later calls raise `BackendClosed`."""
@@ -124,7 +115,7 @@ class File:
 
     def suspend(self) -> None:
         """Close the connections, and let nobody use one before `resume`. See `forks`."""
-        self._open.get(Open).suspend(self._timeout)
+        self._open.get(Open).suspend(self.options.timeout)
 
     def resume(self) -> None:
         """Let the calls go on; they connect anew."""
@@ -135,10 +126,9 @@ class File:
         # Around every use of a connection: one thread at a time, and errors of ours.
         slot.lock.refuse_mine()
         try:
-            if not slot.lock.acquire(self._timeout):
-                raise BackendUnavailable(f"{self.path} is held by another thread for more than {self._timeout:g} s")
-            if self._closed:
-                raise BackendClosed(f"the backend on {self.path} is closed")
+            if not slot.lock.acquire(self.options.timeout):
+                raise BackendUnavailable(f"{self.path} was in use by another thread for {self.options.timeout:g} s")
+            self.check_open()
             with translating(self.path):
                 try:
                     yield
@@ -167,7 +157,7 @@ class File:
                 self._opening.connect().close()
             mine.gate = Gate(os.path.realpath(self.path))
         gate = mine.gate
-        gate.enter(self._timeout)
+        gate.enter(self.options.timeout)
         try:
             yield
         finally:

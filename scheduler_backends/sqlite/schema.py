@@ -72,8 +72,15 @@ def version_of(execute: Execute, prefix: str) -> int:
     return int(version or 0)
 
 
+def is_current(execute: Execute, prefix: str, *, may_migrate: bool) -> bool:
+    """Return whether the schema is the newest. Raises `SchemaMismatch` for one that *migrate* cannot make so."""
+    present = version_of(execute, prefix)
+    check_version(present, len(STEPS), may_migrate=may_migrate)
+    return present == len(STEPS)
+
+
 def migrate(execute: Execute, prefix: str) -> int:
-    """Bring the schema up to date inside the caller's write transaction, and answer how many steps that took."""
+    """Bring the schema up to date inside the caller's write transaction and return how many steps that took."""
     present = version_of(execute, prefix)
     check_version(present, len(STEPS), may_migrate=True)
     for statement in _statements(prefix, present, len(STEPS)):

@@ -39,8 +39,8 @@ class Open:
             self.gate.close()
             self.gate = None
 
-    def take_any_text(self) -> None:
-        """Have what is open take any text. Any thread."""
+    def accept_any_text(self) -> None:
+        """Make the open connections accept any text. For any thread."""
         for slot in self.slots:
             if (connection := slot.connection) is not None:
                 connection.text_factory = any_text

@@ -19,7 +19,7 @@ from scheduler.abilities import WakeReason
 from scheduler.errors import BackendError
 from scheduler.jobs import NewJob
 from scheduler_backends.sqlite import SqliteBackend, inotify, watching
-from scheduler_backends.sqlite.wakeups import SqliteWaiter
+from scheduler_backends.sqlite.waiter import SqliteWaiter
 
 QUEUE = "waking"
 WAIT_TIMEOUT = 30.0

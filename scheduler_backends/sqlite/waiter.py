@@ -6,15 +6,19 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from scheduler.abilities import WakeReason
+from scheduler.arguments import check_queues
 from scheduler.errors import BackendClosed
 from scheduler.limits import check_number
 from scheduler.processes import PerProcess
 from scheduler_backends.sql.sleeping import Sleeper
 from scheduler_backends.sqlite.errors import translating
 from scheduler_backends.sqlite.watching import Watch
+
+if TYPE_CHECKING:
+    from scheduler_backends.sqlite.store import Store
 
 _REST: Final = 0.005  # seconds between two returns with news: a flood of news must not become a flood of leases
 _SHORT: Final = 0.001  # seconds: the shortest sleep that the sleeper knows
@@ -100,6 +104,16 @@ class SqliteWaiter:
         if self._sooner:
             self._sooner, news = False, news | WakeReason.EARLIER_DUE_TIME
         return news or self._watch.look(now)
+
+
+class WaitHooks:
+    """The ability `Wakeups`."""
+
+    _store: Store
+
+    def waiter(self, queues: Sequence[str]) -> SqliteWaiter:
+        """See `Wakeups.waiter`."""
+        return self._store.waiters.waiter(check_queues(queues))
 
 
 class WaiterRegistry:

@@ -1,4 +1,4 @@
-"""enqueue, in a transaction of our own or in the caller's."""
+"""enqueue, in a transaction of its own or in the caller's."""
 
 from __future__ import annotations
 
@@ -8,56 +8,61 @@ from pathlib import Path
 from typing import Any
 
 from scheduler.abilities import WakeReason
+from scheduler.arguments import check_jobs
 from scheduler.errors import BackendError, ConfigError
 from scheduler.jobs import NewJob
 from scheduler.leases import Enqueued
-from scheduler_backends.sql.arguments import check_new_jobs, slices
+from scheduler_backends.sql.arguments import slices
 from scheduler_backends.sql.connections import Execute, Parameters, executor
 from scheduler_backends.sql.decoding import job_of
 from scheduler_backends.sql.rows import WAKE_HORIZON, Insertion, JobRow, insertion, stored_job
+from scheduler_backends.sqlite import schema
 from scheduler_backends.sqlite.errors import OUTSIDE_ERRORS, translated
-from scheduler_backends.sqlite.store import Store, whatever_its_text
+from scheduler_backends.sqlite.store import Store, accept_any_text
 
 
-class Storing:
+class EnqueueHooks:
     """→ scheduled, or ready when due."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._known: set[str] = set()  # queues that this process has entered; entering one twice is harmless
+    _store: Store
+    _known_queues: set[str]  # those that this process has entered; entering one twice is harmless
 
-    @whatever_its_text
-    def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
-        """See `Backend.enqueue`."""
-        answers: list[Enqueued] = []
-        for part in slices(check_new_jobs(jobs)):
-            queues = {job.queue for job in part}
-            unknown = queues - self._known
+    @accept_any_text
+    def _enqueue(self, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
+        self._store.file.check_open()
+        results: list[Enqueued] = []
+        for part in slices(jobs):
+            unknown = {job.queue for job in part} - self._known_queues
             with self._store.file.writing(single=len(part) == 1 and not unknown) as connection:
                 now = self._store.now()
                 for queue in unknown:
-                    connection.execute(self._store.statements.know_queue, (queue,))
+                    connection.execute(self._store.statements.add_queue, (queue,))
                 rows = [insertion(job, now) for job in part]
-                answers += self._store_in(connection, part, rows)
-            if unknown:
-                self._known |= unknown
-            soon = [row for row in rows if _is_soon(row, now)]
-            news = WakeReason.JOBS_READY if all(row.due_at <= now for row in soon) else WakeReason.ANY
-            self._store.waiters.notify({row.queue for row in soon}, news)
-        return answers
+                results += self._insert_all(connection, part, rows)
+            self._known_queues |= unknown
+            soon = [row for row in rows if row.due_at <= now + WAKE_HORIZON]
+            reason = WakeReason.JOBS_READY if all(row.due_at <= now for row in soon) else WakeReason.ANY
+            self._store.waiters.notify({row.queue for row in soon}, reason)
+        return results
 
     def enqueue_with(self, connection: object, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
-        """In the caller's transaction: commits nothing. Waiters notice the commit by themselves."""
-        checked = check_new_jobs(jobs)
+        """
+        See `TransactionalEnqueue`. Takes connections of sqlite3, SQLAlchemy and Django to the same file, and Sessions.
+
+        Waiters notice the caller's commit in the file's log.
+        """
+        checked = check_jobs(jobs)
         execute = executor(connection, vendor="sqlite", driver=sqlite3.Connection, of_driver=_run_on)
         try:
             self._check_file(execute)
-            if not self._store.file.is_open:  # else its schema was seen to
-                self._store.file.prepare(execute)
+            if not self._store.file.is_open:  # otherwise its schema was checked
+                options = self._store.file.options
+                if not schema.is_current(execute, options.prefix, may_migrate=options.migrate):
+                    schema.migrate(execute, options.prefix)
             now = self._store.now()
             rows = [insertion(job, now) for job in checked]
             return [
-                self._answer(execute, job, row, is_stored=execute(self._store.statements.insert, row).rowcount == 1)
+                self._result(execute, job, row, is_stored=execute(self._store.statements.insert, row).rowcount == 1)
                 for job, row in zip(checked, rows, strict=True)
             ]
         except Exception as error:
@@ -66,18 +71,18 @@ class Storing:
                 raise translated(cause, self._store.file.path) from error
             raise
 
-    def _store_in(
+    def _insert_all(
         self, connection: sqlite3.Connection, jobs: Sequence[NewJob], rows: Sequence[Insertion]
     ) -> list[Enqueued]:
         insert = self._store.statements.insert
-        # Alone it needs no transaction around it, which executemany would begin.
+        # A single one needs no transaction around it, which executemany would begin.
         cursor = connection.execute(insert, rows[0]) if len(rows) == 1 else connection.executemany(insert, rows)
         all_new = cursor.rowcount == len(rows)
         return [
-            self._answer(connection.execute, job, row, is_stored=all_new) for job, row in zip(jobs, rows, strict=True)
+            self._result(connection.execute, job, row, is_stored=all_new) for job, row in zip(jobs, rows, strict=True)
         ]
 
-    def _answer(self, execute: Execute, job: NewJob, row: Insertion, *, is_stored: bool) -> Enqueued:
+    def _result(self, execute: Execute, job: NewJob, row: Insertion, *, is_stored: bool) -> Enqueued:
         if is_stored:
             return Enqueued(job=stored_job(job, row.run_at, row.due_at, row.created_at), is_new=True)
         found = execute(self._store.statements.find, (job.queue, job.id)).fetchone()
@@ -93,12 +98,8 @@ class Storing:
             raise ConfigError("connection", f"is one to {path or 'no file'}, and this store's jobs are in {ours}")
 
 
-def _is_soon(row: Insertion, now: int) -> bool:
-    return row.due_at <= now + WAKE_HORIZON
-
-
 class _Rows:
-    """What a statement returned, read while the connection gives text as str."""
+    """What a statement returned, read while the connection returns text as str."""
 
     def __init__(self, cursor: sqlite3.Cursor) -> None:
         self.rowcount = cursor.rowcount
@@ -114,7 +115,7 @@ class _Rows:
 
 def _run_on(connection: sqlite3.Connection) -> Execute:
     def run(statement: str, parameters: Parameters) -> _Rows:
-        # Whatever the caller's own rows and texts look like; both are left as they were.
+        # The caller may have set a row factory or a text factory; both are left as they were.
         own, connection.text_factory = connection.text_factory, str
         try:
             cursor = connection.cursor()
