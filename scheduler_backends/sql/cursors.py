@@ -7,11 +7,10 @@ import binascii
 import json
 import re
 
+from scheduler.arguments import is_possible_id
 from scheduler.errors import ConfigError
 from scheduler.jobs import Priority
-from scheduler.queues import cursor_of, place_of
 from scheduler.states import JobState
-from scheduler_backends.sql.arguments import is_possible_id
 
 _TOKEN = re.compile("[0-9a-f-]{32,36}")
 
@@ -29,16 +28,14 @@ def first_position(state: JobState) -> Position:
     return (0, "0" * 32, "") if state is JobState.LEASED else (0, -(2**63), "")
 
 
-def write_cursor(queue: str, state: JobState, position: Position) -> str:
-    """The cursor after *position* in a list of *queue* and *state*."""
-    text = json.dumps(position, separators=(",", ":"))
-    return cursor_of(queue, state, base64.urlsafe_b64encode(text.encode()).decode())
+def write_place(position: Position) -> str:
+    """Return *position* as the text that a cursor holds."""
+    return base64.urlsafe_b64encode(json.dumps(position, separators=(",", ":")).encode()).decode()
 
 
-def read_cursor(queue: str, state: JobState, cursor: object) -> Position:
-    """The position of a cursor that `write_cursor` made for the same list; `ConfigError` for any other text."""
+def read_place(state: JobState, place: str) -> Position:
+    """Return the position that `write_place` made for a list of *state*; `ConfigError` for any other text."""
     refused = ConfigError("cursor", f"was not made by this store for a list of {state.value} jobs")
-    place = place_of(queue, state, cursor)
     try:
         found = json.loads(base64.b64decode(place.encode("ascii"), altchars=b"-_", validate=True))
         priority, key, id = found

@@ -16,9 +16,14 @@ from scheduler_backends.sql.rows import JobRow, from_micros
 from scheduler_backends.sql.salvage import salvaged
 from scheduler_backends.sql.states import LEASED, RETRY_WAIT, SCHEDULED, STATES, derived
 
-# The fields in their order, and nothing checked: a statement may answer a thousand rows.
-_job = maker_of(Job)
-_lease = maker_of(Lease)
+# The fields of `_sound`, in its order. Nothing is checked: a statement may return a thousand rows.
+_job = maker_of(
+    Job,
+    "id", "queue", "type", "payload", "state", "priority", "run_at", "created_at", "max_retries", "timeout", "due_at",
+    "attempts", "crashes", "retry_policy", "idempotency_key", "metadata", "finished_at", "errors", "lease_owner",
+    "lease_expires_at", "result",
+)  # fmt: skip
+_lease = maker_of(Lease, "job", "token", "expires_at")
 _FINISHED: Final = frozenset(code for code, state in STATES.items() if state in TERMINAL)
 
 
@@ -71,5 +76,5 @@ def _sound(row: JobRow, now: int) -> Job:
         from_micros(due_at) if waits else None, attempts, crashes,
         None if policy is None else policy_of(policy), key, {} if metadata is None else metadata_of(metadata),
         from_micros(finished_at) if code in _FINISHED else None, () if errors is None else errors_of(errors),
-        owner if leased else None, from_micros(until) if leased else None, result, 1, 0, (),
-    )  # fmt: skip  # the fields of Job in their order
+        owner if leased else None, from_micros(until) if leased else None, result,
+    )  # fmt: skip

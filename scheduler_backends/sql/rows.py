@@ -12,18 +12,22 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from scheduler import backend
+from scheduler import abilities
 from scheduler.jobs import ErrorDetail, Job, NewJob
 from scheduler.states import JobState
 from scheduler.values import maker_of
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
-WAKE_HORIZON: Final = int(backend.WAKE_HORIZON * 1_000_000)
+WAKE_HORIZON: Final = int(abilities.WAKE_HORIZON * 1_000_000)
 """In microseconds: a job due later than this wakes nobody when it is stored."""
 
-# The fields in their order, and nothing checked: a statement may answer a thousand rows.
-_job = maker_of(Job)
+# The fields of `stored_job`, in its order. Nothing is checked: a call may store thousands.
+_job = maker_of(
+    Job,
+    "id", "queue", "type", "payload", "state", "priority", "run_at", "created_at", "max_retries", "timeout", "due_at",
+    "retry_policy", "idempotency_key", "metadata",
+)  # fmt: skip
 
 EARLIEST: Final = (datetime.min.replace(tzinfo=UTC) - EPOCH) // MICROSECOND
 LATEST: Final = (datetime.max.replace(tzinfo=UTC) - EPOCH) // MICROSECOND
@@ -128,11 +132,11 @@ def error_document(detail: ErrorDetail | None) -> str | None:
 
 
 def stored_job(job: NewJob, run_at: int, due_at: int, created_at: int) -> Job:
-    """The job as the call that stored it answers it."""
+    """Return the job as the call that stores it returns it."""
     waits = due_at > created_at
     state = JobState.SCHEDULED if waits else JobState.READY
     return _job(
         job.id, job.queue, job.type, job.payload, state, job.priority, from_micros(run_at), from_micros(created_at),
-        job.max_retries, job.timeout, from_micros(due_at) if waits else None, 0, 0, job.retry_policy,
-        job.idempotency_key, job.metadata, None, (), None, None, None, 1, 0, (),
-    )  # fmt: skip  # the fields of Job in their order
+        job.max_retries, job.timeout, from_micros(due_at) if waits else None,
+        job.retry_policy, job.idempotency_key, job.metadata,
+    )  # fmt: skip
