@@ -130,6 +130,11 @@ class Database:
             failure = translated(error)
         raise failure
 
+    def check_open(self) -> None:
+        """Raise `BackendClosed` after `close()`: for calls that have nothing to run."""
+        if self._closed:
+            raise BackendClosed("the backend was closed")
+
     def close(self) -> None:
         """Let go of the pool, if it is ours. Calls under way end by themselves; later ones raise `BackendClosed`."""
         self._closed = True
@@ -148,8 +153,7 @@ class Database:
     def _check_out(self) -> tuple[PoolProxiedConnection, Driver]:
         self._own_pool()
         for _ in range(_DEAD_IN_A_ROW):
-            if self._closed:
-                raise BackendClosed("the backend was closed")
+            self.check_open()
             pooled = self.engine.raw_connection()
             driver: Any = pooled.driver_connection
             if is_alive(driver) and self._is_trusted(pooled, driver):

@@ -11,7 +11,7 @@ from psycopg import sql
 from sqlalchemy.dialects import postgresql
 
 from scheduler.errors import SchemaMismatch
-from scheduler_backends.postgres.database import Driver
+from scheduler_backends.postgres.database import Database, Driver
 from scheduler_backends.postgres.schema import STEPS
 from scheduler_backends.sql.connections import Answer, Execute
 from scheduler_backends.sql.versions import check_version, check_versions, script
@@ -21,17 +21,23 @@ _PATIENCE = 600.0  # seconds: a migration waits for others, and builds indexes
 
 
 class Schema:
-    """The schema *schema* of a database, with tables whose names begin with *prefix*."""
+    """
+    The schema *schema* of a database, with tables whose names begin with *prefix*.
 
-    def __init__(self, schema: str, prefix: str) -> None:
+    may_migrate: bring it up to date where it is not, when it is first used.
+    """
+
+    def __init__(self, schema: str, prefix: str, *, may_migrate: bool) -> None:
         self._schema = schema
         self._prefix = prefix
+        self._may_migrate = may_migrate
+        self._caller_prepared = False
         # Some names are words of SQL: as the statements quote them, which SQLAlchemy writes.
         dialect = postgresql.dialect()  # type: ignore[no-untyped-call]  # SQLAlchemy has no types for it
         self._quoted = dialect.identifier_preparer.quote(schema)
         self._versions = f"{self._quoted}.{prefix}schema_version"
 
-    def check(self, driver: Driver, *, may_migrate: bool) -> None:
+    def prepare(self, driver: Driver) -> None:
         """What every process does first: see to the version, and warn of settings that cost much."""
         encoding, isolation = _one(
             driver,
@@ -45,10 +51,25 @@ class Schema:
                 "with 'read committed' it would not",
                 isolation,
             )
-        if not self.is_current(_on(driver), may_migrate=may_migrate):
+        if not self._is_current(_on(driver), may_migrate=self._may_migrate):
             self.migrate(driver)
 
-    def is_current(self, execute: Execute, *, may_migrate: bool) -> bool:
+    def prepare_on(self, execute: Execute, database: Database) -> None:
+        """
+        See to the version before the first statement on a caller's connection.
+
+        By that connection: another one of a pool that is shared may not be there to be had.
+        """
+        if not self._caller_prepared:
+            if not self._is_current(execute, may_migrate=self._may_migrate):
+                database.alone(self.migrate)
+            self._caller_prepared = True
+
+    def check(self, driver: Driver) -> None:
+        """Raise `SchemaMismatch` unless the schema is up to date."""
+        self._is_current(_on(driver), may_migrate=False)
+
+    def _is_current(self, execute: Execute, *, may_migrate: bool) -> bool:
         """Whether the schema is of the version known here. `SchemaMismatch` when it is not, and may not become so."""
         present = self._version(execute)
         check_version(present, len(STEPS), may_migrate=may_migrate)

@@ -29,12 +29,14 @@ from sqlalchemy.types import JSON, TypeEngine
 
 from scheduler.jobs import Priority
 from scheduler.limits import MAX_ERRORS
-from scheduler_backends.sql.arguments import SEPARATOR
 from scheduler_backends.sql.checks import MOST
 from scheduler_backends.sql.rows import COLUMNS, EARLIEST, LATEST
 from scheduler_backends.sql.states import CANCELLED, DEAD, RETRY_WAIT, SCHEDULED, SUCCEEDED
 
 Expression = ColumnElement[Any]
+
+SEPARATOR: Final = "\1"
+"""Stands in no name, since names hold no control characters."""
 
 # Rendered for psycopg, whose parameters are %(name)s.
 DIALECT: Final = PGDialect_psycopg()  # type: ignore[no-untyped-call]  # of SQLAlchemy's own

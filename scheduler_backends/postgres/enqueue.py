@@ -10,6 +10,7 @@ import psycopg
 from psycopg import errors
 from psycopg.rows import tuple_row
 
+from scheduler.arguments import check_jobs
 from scheduler.errors import BackendUnavailable, SchedulerError
 from scheduler.jobs import NewJob
 from scheduler.leases import Enqueued
@@ -17,8 +18,8 @@ from scheduler_backends.postgres.database import Driver, Rows
 from scheduler_backends.postgres.errors import translated
 from scheduler_backends.postgres.statements.storing import COLUMNS, COPIED
 from scheduler_backends.postgres.store import Store
-from scheduler_backends.sql.arguments import check_new_jobs, slices
-from scheduler_backends.sql.connections import Execute, executor
+from scheduler_backends.sql.arguments import slices
+from scheduler_backends.sql.connections import executor
 from scheduler_backends.sql.decoding import job_of
 from scheduler_backends.sql.rows import WAKE_HORIZON, JobRow, document, later, stored_job, to_micros
 from scheduler_backends.sql.states import SCHEDULED
@@ -33,50 +34,47 @@ _BINARY: Final = tuple(1 + JobRow._fields.index(name) for name in ("payload", "r
 Run = Callable[..., Rows]  # a statement, and its parameters by name
 
 
-class Storing:
+class EnqueueHooks:
     """→ scheduled, or ready when due."""
 
-    def __init__(self, store: Store, channel: str, prepare_caller: Callable[[Execute], None]) -> None:
-        self._store = store
-        self._statements = store.statements.storing
-        self._channel = channel
-        self._prepare_caller = prepare_caller  # before the first statement on a connection that is a caller's
-        self._is_prepared = False
-        self._known: set[str] = set()  # queues that this process has entered; entering one twice is harmless
+    _store: Store
 
-    def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
-        """See `Backend.enqueue`."""
-        checked = check_new_jobs(jobs)
-        self._know({job.queue for job in checked})
-        if len(checked) == 1:
-            return self._enqueue_one(checked[0])
-        answers: list[Enqueued] = []
-        for part in slices(checked, _SLICE):
+    def _enqueue(self, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
+        self._store.database.check_open()
+        self._know({job.queue for job in jobs})
+        if len(jobs) == 1:
+            return self._enqueue_one(jobs[0])
+        results: list[Enqueued] = []
+        for part in slices(jobs, _SLICE):
             stored = self._copied(part) if len(part) >= _COPY_FROM else None
             if stored is None:
                 stored = self._inserted(self._store.run, part)
             self._store.notifier.notify(_soon(stored))
-            answers += stored
-        return answers
+            results += stored
+        return results
 
     def enqueue_with(self, connection: object, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
-        """In the caller's transaction, and so is the notification: a rollback takes back both."""
-        checked = check_new_jobs(jobs)
+        """
+        See `TransactionalEnqueue`: psycopg, SQLAlchemy and Django connections to the same database, and Sessions.
+
+        The notification is part of the caller's transaction as well: a rollback takes back both.
+        """
+        checked = check_jobs(jobs)
+        self._store.database.check_open()
         execute = executor(connection, vendor="postgresql", driver=psycopg.Connection, of_driver=_run_on)
+        statements = self._store.statements.storing
 
         def run(statement: str, **parameters: object) -> Rows:
             rows = execute(statement, {"now": self._store.now(), **parameters}).fetchall()
-            binary = _BINARY if statement is self._statements.find else ()
+            binary = _BINARY if statement is statements.find else ()
             return [tuple(_plain(value, place in binary) for place, value in enumerate(row)) for row in rows]
 
         try:
-            if not self._is_prepared:
-                self._prepare_caller(execute)
-                self._is_prepared = True
+            self._store.schema.prepare_on(execute, self._store.database)
             stored = self._inserted(run, checked)
             soon = _soon(stored)
             if soon:
-                run(self._statements.notify, channel=self._channel, name=sorted(soon))
+                run(statements.notify, channel=self._store.channel, name=sorted(soon))
             return stored
         except SchedulerError:
             raise
@@ -85,9 +83,10 @@ class Storing:
         raise failure
 
     def _know(self, queues: set[str]) -> None:
-        if not queues <= self._known:
-            self._store.run(self._statements.know_queues, name=sorted(queues - self._known))
-            self._known |= queues
+        known = self._store.known_queues
+        if not queues <= known:
+            self._store.run(self._store.statements.storing.know_queues, name=sorted(queues - known))
+            known.update(queues)
 
     def _enqueue_one(self, job: NewJob) -> list[Enqueued]:
         """In one round trip, the notification included, unless the id is taken."""
@@ -95,10 +94,10 @@ class Storing:
         tells = is_now and bool(self._store.notifier.due((job.queue,), after=_ROUND_TRIP))
         parameters = dict(zip(COLUMNS, _values(job), strict=True))
         if tells:
-            statement = self._statements.insert_one_and_notify
-            rows = self._store.run(statement, channel=self._channel, **parameters)
+            statement = self._store.statements.storing.insert_one_and_notify
+            rows = self._store.run(statement, channel=self._store.channel, **parameters)
         else:
-            rows = self._store.run(self._statements.insert_one, **parameters)
+            rows = self._store.run(self._store.statements.storing.insert_one, **parameters)
         if rows and rows[0][0] is not None:
             run_at, due_at, created_at = rows[0][:3]
             stored = [Enqueued(job=stored_job(job, run_at, due_at, created_at), is_new=True)]
@@ -109,24 +108,24 @@ class Storing:
         return stored
 
     def _inserted(self, run: Run, jobs: Sequence[NewJob]) -> list[Enqueued]:
-        answers: dict[int, Enqueued] = {}
+        results: dict[int, Enqueued] = {}
         left = dict(enumerate(jobs))
         for _ in range(_TRIES):
             if not left:
-                return [answers[number] for number in range(len(jobs))]
+                return [results[number] for number in range(len(jobs))]
             rows = self._insert(run, list(left.values()))
             times = {(queue, id): moments for queue, id, *moments in rows}
             for number, job in list(left.items()):
                 moments = times.pop((job.queue, job.id), None)  # the first of several with this id
                 if moments is not None:
-                    answers[number] = Enqueued(job=stored_job(job, *moments), is_new=True)
+                    results[number] = Enqueued(job=stored_job(job, *moments), is_new=True)
                     del left[number]
             if left:
                 kept = self._find(run, left.values())
                 for number, job in list(left.items()):
                     if (job.queue, job.id) in kept:
                         now, row = kept[job.queue, job.id]
-                        answers[number] = Enqueued(job=job_of(row, now), is_new=row.nonce == job.nonce)
+                        results[number] = Enqueued(job=job_of(row, now), is_new=row.nonce == job.nonce)
                         del left[number]
             # What was there, and then not found, has finished in between: it is stored in the next round.
         raise BackendUnavailable("jobs with these ids come and go too fast to tell whether they are stored")
@@ -134,24 +133,28 @@ class Storing:
     def _insert(self, run: Run, jobs: Sequence[NewJob]) -> Rows:
         columns = zip(*map(_values, jobs), strict=True)
         return run(
-            self._statements.insert, **{name: list(values) for name, values in zip(COLUMNS, columns, strict=True)}
+            self._store.statements.storing.insert,
+            **{name: list(values) for name, values in zip(COLUMNS, columns, strict=True)},
         )
 
     def _find(self, run: Run, jobs: Iterable[NewJob]) -> dict[tuple[str, str], tuple[int, JobRow]]:
         keys = sorted({(job.queue, job.id) for job in jobs})
-        rows = run(self._statements.find, queue=[queue for queue, _ in keys], id=[id for _, id in keys])
+        rows = run(self._store.statements.storing.find, queue=[queue for queue, _ in keys], id=[id for _, id in keys])
         found = ((now, JobRow._make(row)) for now, *row in rows)
         return {(row.queue, row.id): (now, row) for now, row in found}
 
     def _copied(self, jobs: Sequence[NewJob]) -> list[Enqueued] | None:
         """Stores all of *jobs* by COPY; None when one of their ids is there, and so none of them was stored."""
         stored: list[Enqueued] = []
+        statements = self._store.statements.storing
 
         def copy(driver: Driver) -> Rows:
             stored.clear()
-            ((now,),) = self._store.database.execute(driver, self._statements.now, {"now": self._store.now()})
+            ((now,),) = self._store.database.execute(
+                driver, self._store.statements.storing.now, {"now": self._store.now()}
+            )
             try:
-                with driver.cursor() as cursor, cursor.copy(self._statements.copy) as target:
+                with driver.cursor() as cursor, cursor.copy(statements.copy) as target:
                     target.set_types(list(COPIED.values()))
                     for job in jobs:
                         row = _copied(job, now)
