@@ -206,7 +206,7 @@ def test_a_killed_child_is_replaced_and_what_it_held_is_told_and_run(application
     (match,) = command.expect(rf"began {job} (\d+)")
     os.kill(int(match[1]), signal.SIGKILL)
     command.expect(r"died \(killed by signal 9\); replaced")
-    command.expect(rf"The dead worker \S+ held job {job} \(wait\)")
+    command.expect(rf"The crashed worker \S+ held job {job} \(wait\)")
     application.go()
     command.expect(f"ended {job}")
     wait_until(lambda: application.states() == {"succeeded": 1})
@@ -225,7 +225,7 @@ def test_what_a_killed_child_held_is_told_although_its_first_replacement_cannot_
     os.kill(int(match[1]), signal.SIGKILL)
     command.expect(r"died \(exit status 1\); replaced")
     source.write_text(good)
-    command.expect(rf"The dead worker \S+ held job {job} \(wait\)")
+    command.expect(rf"The crashed worker \S+ held job {job} \(wait\)")
 
 
 def test_a_job_that_kills_its_process_ends_in_dead_and_others_run(application):

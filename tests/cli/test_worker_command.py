@@ -19,9 +19,10 @@ import pytest
 
 from programs import ask, wait_until
 from scheduler.cli import launch, main
-from scheduler.cli.health_port import HealthPort
+from scheduler.cli.health_port import serve_health
+from scheduler.cli.options import WorkerOptions
+from scheduler.cli.protocol import Status
 from scheduler.cli.signals import SAME_SIGNAL
-from scheduler.cli.status import Status
 
 
 def test_burst_runs_what_is_ready_and_exits(application):
@@ -334,9 +335,10 @@ def test_health_is_told_by_a_port(application):
 
 def test_health_is_told_to_an_address_of_any_kind():
     for host, shown in (("0.0.0.0", "127.0.0.1"), ("::1", "[::1]"), ("localhost", "localhost")):  # noqa: S104 - briefly
-        with HealthPort(host, 0, lambda: Status(live=True, ready=False), metrics=False) as port:
-            assert ask(f"http://{shown}:{port.port}/live")[0] == 200
-            assert ask(f"http://{shown}:{port.port}/ready")[0] == 503
+        options = WorkerOptions(target="app:worker", health_host=host, health_port=0)
+        with serve_health(options, lambda: Status(live=True, ready=False)) as port:
+            assert ask(f"http://{shown}:{port}/live")[0] == 200
+            assert ask(f"http://{shown}:{port}/ready")[0] == 503
 
 
 def test_metrics_are_served_only_when_asked_for(application):
