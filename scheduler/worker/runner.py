@@ -33,7 +33,7 @@ from scheduler.serializers import Serializer
 from scheduler.worker.context import JobContext, enter
 from scheduler.worker.handlers import Handler, Handlers
 from scheduler.worker.interrupt import Interruptible
-from scheduler.worker.job_log import JobLog, fields, named
+from scheduler.worker.log_lines import JobLog, fields, named
 from scheduler.worker.outcome import Outcome, Verdict, describe, describe_signal, put_back, released
 
 UNKNOWN_TYPE_WAITING = "UnknownTypeWaiting"
