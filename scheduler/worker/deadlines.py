@@ -9,7 +9,7 @@ from scheduler.worker.context import JobContext
 from scheduler.worker.frames import stack_of
 from scheduler.worker.held_job import HeldJob
 from scheduler.worker.inflight import InFlight
-from scheduler.worker.job_log import fields, named
+from scheduler.worker.log_lines import fields, named
 from scheduler.worker.run import Run
 from scheduler.worker.runner import JobRunner
 

@@ -10,14 +10,16 @@ from typing import cast
 from scheduler.errors import BackendError
 from scheduler.identity import new_token
 from scheduler.leases import Completion, Failure, Lease
+from scheduler.worker.held_job import is_suspect
 from scheduler.worker.inflight import InFlight
 from scheduler.worker.outage import BackOff, is_transient
-from scheduler.worker.outcome import Outcome, Verdict
+from scheduler.worker.outcome import Outcome, Verdict, put_back
 from scheduler.worker.run import Run
-from scheduler.worker.suspects import set_apart, trial_left
 
 _JITTER = (0.8, 1.2)
 _SHORT_REST = 0.001  # seconds
+_APART_DELAY = (0.1, 0.3)  # seconds
+_TRIAL = 5.0  # seconds: a job that kills its process mostly does so at once
 
 
 class Pump:
@@ -164,3 +166,33 @@ class Pump:
         if verdict is Verdict.BURY:
             return self._run.backend.bury(cast("list[Failure]", requests))
         return self._run.backend.release(cast("list[Lease]", requests))
+
+
+def trial_left(inflight: InFlight) -> float:
+    """
+    For how many seconds nothing is to be leased, since such a job has just begun or is about to; 0.0 = there is none.
+
+    A lease call that is under way when the process dies would count a crash against what it takes.
+    """
+    since = inflight.suspect_since()
+    return 0.0 if since is None else max(0.0, since + _TRIAL - time.monotonic())
+
+
+def set_apart(inflight: InFlight, leases: Sequence[Lease]) -> tuple[list[Lease], list[Outcome]]:
+    """
+    Those of *leases* to take in, and how to put the others back; to be recorded before any of the first begins.
+
+    Of the jobs that may kill their process, those whose workers have crashed twice or more, one is held at a time. Two
+    must not die together, since only one is to blame: a crash would be counted against both.
+    """
+    kept: list[Lease] = []
+    apart: list[Outcome] = []
+    is_taken = inflight.suspect_since() is not None
+    for lease in leases:
+        suspect = is_suspect(lease) and not inflight.holds(lease)  # a repeated call returns what is held already
+        if suspect and is_taken:
+            apart.append(put_back(lease, random.uniform(*_APART_DELAY)))
+        else:
+            kept.append(lease)
+            is_taken |= suspect
+    return kept, apart

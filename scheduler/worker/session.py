@@ -19,13 +19,12 @@ from scheduler.worker.handlers import Handlers
 from scheduler.worker.heartbeat import Heartbeat
 from scheduler.worker.inflight import InFlight
 from scheduler.worker.listener import Listener
+from scheduler.worker.maintenance import Promoter, Recoverer
 from scheduler.worker.outage import Outage
 from scheduler.worker.outcome import describe, summary
 from scheduler.worker.pool import BoundedPool
-from scheduler.worker.promoter import Promoter
 from scheduler.worker.pump import Pump
 from scheduler.worker.pump_thread import PumpThread
-from scheduler.worker.recoverer import Recoverer
 from scheduler.worker.run import Run
 from scheduler.worker.runner import JobRunner
 from scheduler.worker.shutdown_request import ShutdownRequest

@@ -23,8 +23,8 @@ from scheduler.worker import exiting
 from scheduler.worker.background import Background
 from scheduler.worker.handlers import Handler, HandlerFunction, Handlers
 from scheduler.worker.health import Health
+from scheduler.worker.log_lines import log_start
 from scheduler.worker.session import LAST_JOIN, Report, Session
-from scheduler.worker.start_line import log_start
 
 Function = TypeVar("Function", bound=HandlerFunction)
 _MARGIN = 2 * LAST_JOIN  # seconds that stop() waits beyond its timeout for the run to report

@@ -1,18 +1,45 @@
-"""What a worker logs about a job that failed or died."""
+"""What a worker logs: its start, and jobs that failed or died."""
 
 from __future__ import annotations
 
 import logging
 import traceback
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Literal
 
+import scheduler
+from scheduler.backend import Backend
+from scheduler.config import WorkerConfig
 from scheduler.jobs import ErrorDetail, Job
 from scheduler.logs import GuardedLogger, printable
 from scheduler.worker.outcome import summary
 
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
+_SHOWN = 20  # names of a list; a program may have hundreds
 _LONGEST = 64 * 1024  # characters of a traceback in a log
+
+
+def log_start(logger: GuardedLogger, config: WorkerConfig, types: Sequence[str], backend: Backend) -> None:
+    """One line. The store's own text about itself holds no password."""
+    if not types:
+        logger.warning("This worker has no handlers: every job will wait for another one")
+    if not logger.isEnabledFor(logging.INFO):
+        return  # to ask for the version takes longer than all the rest
+    logger.info(
+        "Worker %s started: queues %s; %d threads; job types %s; %r; version %s",
+        printable(config.worker_id),
+        _listed(config.queues),
+        config.concurrency,
+        _listed(types) or "none",
+        backend,
+        scheduler.__version__,
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(map(printable, names[:_SHOWN])) + more
 
 
 def named(job: Job) -> str:
