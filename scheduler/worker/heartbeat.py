@@ -7,7 +7,7 @@ import time
 from scheduler.errors import BackendError
 from scheduler.worker.inflight import InFlight
 from scheduler.worker.outage import BackOff, is_transient
-from scheduler.worker.run import Run
+from scheduler.worker.threads import Run
 
 
 class Heartbeat:
