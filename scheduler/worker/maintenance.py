@@ -8,7 +8,8 @@ import time
 from typing import Final
 
 from scheduler.abilities import WAKE_HORIZON
-from scheduler.worker.run import Run
+from scheduler.worker.threads import Run
+from scheduler.worker.wake_event import WakeEvent
 
 _PROMOTED = _TRIMMED = 1_000  # jobs a call
 _POLL_JITTER = (0.8, 1.2)
@@ -30,12 +31,15 @@ class Promoter:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._due = math.inf  # the earliest moment of the next due time that was told, by time.monotonic()
+        self.wake_event = WakeEvent()
+        """Ends the pause between two calls."""
         self._news = 0  # wake-ups because of a job that is due sooner; counted by the thread that listens
         self._news_seen = 0
 
     def sooner(self) -> None:
-        """Work may be due sooner than the last call said. Change this before the thread is woken. One thread calls."""
-        self._news += 1
+        """Promote now: work may be due sooner than the last call said. One thread calls."""
+        self._news += 1  # before the thread is woken, which looks at it
+        self.wake_event.set()
 
     def promote(self) -> float:
         """Promote what is due and ring the pump for it."""

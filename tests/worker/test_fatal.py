@@ -145,7 +145,7 @@ def test_a_closed_backend_is_refused_at_the_start_and_nothing_is_left_behind(har
     with pytest.raises((BackendClosed, WorkerCrashed)), worker:
         harness.until(lambda: not worker.running)
     # A failed run leaves no mark on this thread: its stop would else not wait.
-    assert not getattr(worker._own, "entered", False)
+    assert not worker._own.entered
 
 
 def test_a_waiter_that_fails_when_it_is_closed_does_not_spoil_the_end(
