@@ -114,7 +114,7 @@ class CountingMetrics(Metrics):
 
 
 class MetricsGroup(Metrics):
-    """Calls several metrics in order. Behind `guarded`, an exception in one does not keep the others from their call."""
+    """Calls several metrics in order. Behind `guarded`, an exception in one does not affect the others."""
 
     def __init__(self, *members: Metrics) -> None:
         self.members = members
