@@ -13,11 +13,11 @@ from scheduler.leases import MoveAnswer
 from scheduler.states import LIVE, JobState
 from scheduler.topology import QueueTopology
 from scheduler_backends.redis.calls import Call
+from scheduler_backends.redis.client.node import Word
 from scheduler_backends.redis.errors import log
 from scheduler_backends.redis.keys import Partition
 from scheduler_backends.redis.layout import Layout
 from scheduler_backends.redis.layouts import ROUNDS
-from scheduler_backends.redis.nodes import Word
 from scheduler_backends.redis.scripts import (
     CANCEL,
     CLEAR,

@@ -13,7 +13,8 @@ from scheduler.limits import check_kind
 from scheduler.queues import Retention
 from scheduler.urls import RETENTION_OPTIONS, Option, Parser, retention_from, split_options, without_password
 from scheduler_backends.redis.admin import AdminHooks
-from scheduler_backends.redis.clients import router_for_client
+from scheduler_backends.redis.client.given import router_for_client
+from scheduler_backends.redis.client.urls import CONNECTION_OPTIONS, router_for_url
 from scheduler_backends.redis.config import RedisConfig
 from scheduler_backends.redis.enqueue import EnqueueHooks
 from scheduler_backends.redis.lease import LeaseHooks
@@ -21,7 +22,6 @@ from scheduler_backends.redis.maintenance import MaintenanceHooks
 from scheduler_backends.redis.reads import ReadHooks
 from scheduler_backends.redis.settle import SettleHooks
 from scheduler_backends.redis.store import Store
-from scheduler_backends.redis.urls import CONNECTION_OPTIONS, router_for_url
 from scheduler_backends.redis.waiter import RedisWaiter, WaiterHooks
 
 _CONFIG_OPTIONS: Mapping[str, Parser] = {

@@ -10,11 +10,11 @@ from redis.exceptions import NoScriptError
 
 from scheduler.clock import Clock
 from scheduler.errors import BackendClosed, BackendError
+from scheduler_backends.redis.client.node import Connection, Word
+from scheduler_backends.redis.client.router import Command, Router
 from scheduler_backends.redis.errors import log, should_log, translated
 from scheduler_backends.redis.keys import Partition
-from scheduler_backends.redis.nodes import Connection, Word
 from scheduler_backends.redis.records import micros
-from scheduler_backends.redis.routing import Command, Router
 from scheduler_backends.redis.scripts import Script
 
 

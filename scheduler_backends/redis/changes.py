@@ -8,8 +8,8 @@ from typing import cast
 
 from scheduler.errors import BackendError
 from scheduler_backends.redis.calls import Call, Calls
+from scheduler_backends.redis.client.router import Command
 from scheduler_backends.redis.keys import Keys
-from scheduler_backends.redis.routing import Command
 from scheduler_backends.redis.scripts import CHANGE
 
 SILENCE = 5.0  # seconds after a failure for which a worker goes on with the layouts that it knows

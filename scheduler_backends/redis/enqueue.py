@@ -9,11 +9,11 @@ from scheduler.errors import BackendUnavailable
 from scheduler.jobs import NewJob
 from scheduler.leases import Enqueued
 from scheduler_backends.redis.calls import Call
+from scheduler_backends.redis.client.node import Word
 from scheduler_backends.redis.codec import body_of, known, stored, when_of
 from scheduler_backends.redis.keys import Partition
 from scheduler_backends.redis.layout import Layout
 from scheduler_backends.redis.layouts import ROUNDS
-from scheduler_backends.redis.nodes import Word
 from scheduler_backends.redis.scripts import ENQUEUE, GET, SLICE
 from scheduler_backends.redis.store import Store
 

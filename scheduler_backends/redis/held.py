@@ -8,9 +8,9 @@ from typing import cast
 from scheduler.errors import BackendError
 from scheduler.leases import Lease
 from scheduler_backends.redis.calls import Call
+from scheduler_backends.redis.client.node import Word
 from scheduler_backends.redis.errors import is_of_wrong_type, log, should_log
 from scheduler_backends.redis.keys import Partition
-from scheduler_backends.redis.nodes import Word
 from scheduler_backends.redis.scripts import RELEASE, RENEW, SLICE, Script
 from scheduler_backends.redis.store import Store
 

@@ -12,12 +12,12 @@ from scheduler.errors import BackendError, TopologyError
 from scheduler.topology import QueueTopology, QueueVersion, VersionState
 from scheduler_backends.redis.calls import Call, Calls
 from scheduler_backends.redis.changes import Changes
+from scheduler_backends.redis.client.router import Command
 from scheduler_backends.redis.config import RedisConfig
 from scheduler_backends.redis.described import described
 from scheduler_backends.redis.errors import is_of_wrong_type, log, should_log
 from scheduler_backends.redis.keys import Keys, Partition
 from scheduler_backends.redis.layout import Layout
-from scheduler_backends.redis.routing import Command
 from scheduler_backends.redis.scripts import OPEN_GATE, TOPOLOGY_CREATE
 
 ROUNDS = 5  # how often a change of the layout is followed within one call

@@ -10,9 +10,9 @@ from typing import NamedTuple, cast
 
 from scheduler.errors import BackendError
 from scheduler_backends.redis.calls import Call, Calls
+from scheduler_backends.redis.client.node import Word
 from scheduler_backends.redis.errors import log, should_log
 from scheduler_backends.redis.keys import Keys, Partition
-from scheduler_backends.redis.nodes import Word
 from scheduler_backends.redis.rosters import Roster
 from scheduler_backends.redis.scripts import MARK, MARKED, UNMARK, UNMARK_OWN
 

@@ -12,11 +12,11 @@ from scheduler.limits import check_name
 from scheduler.queues import QueueStats
 from scheduler.states import JobState
 from scheduler_backends.redis.calls import Call
+from scheduler_backends.redis.client.router import Command
 from scheduler_backends.redis.codec import job_of
 from scheduler_backends.redis.errors import is_of_wrong_type, log, should_log
 from scheduler_backends.redis.keys import READY, Partition
 from scheduler_backends.redis.layout import Layout
-from scheduler_backends.redis.routing import Command
 from scheduler_backends.redis.scripts import COUNTED, GET, LIST, SLICE, STATS
 from scheduler_backends.redis.store import Store
 

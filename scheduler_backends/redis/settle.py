@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from scheduler.leases import Completion, Failure, Lease
+from scheduler_backends.redis.client.node import Word
 from scheduler_backends.redis.codec import error_text
 from scheduler_backends.redis.held import Encode, call_on_leases, release
-from scheduler_backends.redis.nodes import Word
 from scheduler_backends.redis.scripts import BURY, COMPLETE, RETRY
 from scheduler_backends.redis.store import Store
 

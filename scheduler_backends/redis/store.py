@@ -8,11 +8,11 @@ from scheduler.clock import Clock
 from scheduler.queues import Retention
 from scheduler_backends.redis.calls import Calls
 from scheduler_backends.redis.changes import Changes
+from scheduler_backends.redis.client.router import Router
 from scheduler_backends.redis.config import RedisConfig
 from scheduler_backends.redis.keys import Keys
 from scheduler_backends.redis.layouts import Layouts
 from scheduler_backends.redis.marks import Marks
-from scheduler_backends.redis.routing import Router
 from scheduler_backends.redis.serving import Serving
 from scheduler_backends.redis.watching import Watch
 

@@ -15,8 +15,8 @@ from weakref import WeakSet
 from scheduler.abilities import Waiter, WakeReason
 from scheduler.arguments import check_queues
 from scheduler.errors import BackendClosed
+from scheduler_backends.redis.client.node import Connection, socket_of
 from scheduler_backends.redis.errors import fail
-from scheduler_backends.redis.nodes import Connection, socket_of
 from scheduler_backends.redis.store import Store
 
 _NEWS = {b"r": WakeReason.JOBS_READY, b"d": WakeReason.EARLIER_DUE_TIME}  # whatever else is said may be all

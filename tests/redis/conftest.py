@@ -11,7 +11,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from scheduler_backends.redis import RedisBackend, RedisConfig, errors
-from scheduler_backends.redis.nodes import Node
+from scheduler_backends.redis.client.node import Node
 
 
 @pytest.fixture(autouse=True)

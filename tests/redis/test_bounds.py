@@ -11,8 +11,8 @@ from scheduler.jobs import NewJob
 from scheduler.leases import Completion, Lease
 from scheduler.states import JobState
 from scheduler_backends.redis import RedisBackend, repair, scripts
+from scheduler_backends.redis.client.node import Node
 from scheduler_backends.redis.keys import Keys, Partition
-from scheduler_backends.redis.nodes import Node
 from scheduler_backends.redis.watching import Watch
 
 MANY = 5_000
