@@ -14,10 +14,12 @@ from scheduler_backends.postgres.urls import listen_url
 
 # By a statement, not by start-up options: those would take the place of the environment's PGOPTIONS, and pgbouncer
 # knows none. A stricter time-out that the role or the database has stays. Every statement has an index in its
-# order; a plan that was made while the table was small would scan and sort it, and is kept as it grows.
+# order; a plan that was made while the table was small would scan and sort it, and is kept as it grows. Up to version
+# 17, a scan that cannot be avoided then seems dear enough to compile the plan first, which took a second each time.
 _SETTINGS: Final = """
 SELECT pg_catalog.set_config('default_transaction_isolation', {isolation}, false),
        pg_catalog.set_config('enable_seqscan', 'off', false), pg_catalog.set_config('enable_bitmapscan', 'off', false),
+       pg_catalog.set_config('jit', 'off', false),
        pg_catalog.set_config('statement_timeout', CASE
            WHEN pg_catalog.current_setting('statement_timeout')::interval BETWEEN '1ms' AND '{most}ms'
            THEN pg_catalog.current_setting('statement_timeout') ELSE '{most}ms' END, false)
