@@ -15,10 +15,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from scheduler.errors import BackendClosed, BackendError, BackendUnavailable
-from scheduler.processes import PerProcess
+from scheduler.processes import PerProcess, suspend_at_forks, suspended
 from scheduler_backends.sqlite.connection import Connection, check_sqlite, is_empty
 from scheduler_backends.sqlite.errors import OUTSIDE_ERRORS, is_of_connection, translating
-from scheduler_backends.sqlite.forks import close_all_connections, suspend_at_forks
 from scheduler_backends.sqlite.gate import Gate
 from scheduler_backends.sqlite.opening import Opening
 from scheduler_backends.sqlite.options import Options
@@ -68,24 +67,21 @@ class File:
                     connection.close()
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
-        """The reading connection. Each statement sees the last commit."""
-        mine = self._see_to_schema()
-        with self._using(mine.reader):
-            self._check_file(mine, mine.reader)
-            if mine.reader.connection is None:
-                mine.reader.connection = self._opening.connect()
-            yield mine.reader.connection
+    def reading(self, *, watching: bool = False) -> Iterator[Connection]:
+        """
+        Use the reading connection. Each statement sees the last commit.
 
-    @contextmanager
-    def watching(self) -> Iterator[Connection]:
-        """The waiters' connection: a call may hold the other two for long."""
-        mine = self._see_to_schema()
-        with self._using(mine.watcher):
-            self._check_file(mine, mine.watcher)
-            if mine.watcher.connection is None:
-                mine.watcher.connection = self._opening.connect()
-            yield mine.watcher.connection
+        watching: use that of the waiters, since a call may hold the other one for long.
+        """
+        mine = self._open.get(Open)
+        if not mine.is_prepared:
+            self._check_schema(mine)
+        slot = mine.watcher if watching else mine.reader
+        with self._using(slot):
+            self._check_file(mine, slot)
+            if slot.connection is None:
+                slot.connection = self._opening.connect()
+            yield slot.connection
 
     def wrote_since(self, moment: float) -> bool:
         """Whether this process is writing, or has written since *moment*."""
@@ -114,11 +110,16 @@ class File:
             mine.drop_all()
 
     def suspend(self) -> None:
-        """Close the connections, and let nobody use one before `resume`. See `forks`."""
+        """
+        Close the connections, and let nobody use one before `resume`.
+
+        SQLite counts its locks within a process. A forked child with copies of its parent's connections would take no
+        locks of its own, and other processes would delete the write-ahead log that it uses.
+        """
         self._open.get(Open).suspend(self.options.timeout)
 
     def resume(self) -> None:
-        """Let the calls go on; they connect anew."""
+        """Let calls go on. They connect anew."""
         self._open.get(Open).resume()
 
     @contextmanager
@@ -146,7 +147,10 @@ class File:
             yield
         except BackendError as error:
             if is_of_connection(error.__cause__):
-                close_all_connections(self.path)
+                # SQLite shares more than its locks within a process: what one connection has opened read-only stays so
+                # for all. So all of this process's connections to the file are closed, and opened again when used.
+                with suspended(lambda member: isinstance(member, File) and member.path == self.path):
+                    pass
             raise
 
     @contextmanager
@@ -177,13 +181,10 @@ class File:
             f"{self.path} or its log was removed or replaced while it was open; the next call opens what is there then"
         )
 
-    def _see_to_schema(self) -> Open:
-        mine = self._open.get(Open)
-        if not mine.is_prepared:
-            with self._using(mine.reader):
-                self._check_file(mine, mine.reader)
-                self._opening.reader(mine)
-            if not mine.is_prepared:
-                with self.writing(single=True):
-                    pass
-        return mine
+    def _check_schema(self, mine: Open) -> None:
+        with self._using(mine.reader):
+            self._check_file(mine, mine.reader)
+            self._opening.reader(mine)
+        if not mine.is_prepared:  # something must be written first
+            with self.writing(single=True):
+                pass

@@ -126,7 +126,7 @@ class Watch:
             self._next = self._earliest(now)
 
     def _look(self, now: float) -> WakeReason:
-        with self._store.file.watching() as connection:
+        with self._store.file.reading(watching=True) as connection:
             self._subscribe(connection.log, now)
             seen = connection.serial, *connection.execute("PRAGMA data_version").fetchone()
             if seen == self._seen:
