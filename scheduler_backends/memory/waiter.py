@@ -1,4 +1,4 @@
-"""Waiters: who waits for news of which queues."""
+"""The ability Wakeups: waiters, and which of them wait for which queues."""
 
 from __future__ import annotations
 
@@ -15,51 +15,51 @@ from scheduler.processes import PerProcess
 
 class MemoryWaiter:
     """
-    Waits on a signal of its own, never on the backend's lock.
+    Waits on a signal of its own, never on the store's lock.
 
-    The signal is a SimpleQueue, whose put is safe in a signal handler; a Condition's notify is not. Whatever is in it
-    ends a wait, and `_news`, set first, says whether there was a reason.
+    The signal is a SimpleQueue, whose put is safe in a signal handler; a Condition's notify is not. An item in it ends
+    a wait, and `_is_notified`, set first, says whether there was a reason.
     """
 
     def __init__(self, registry: WaiterRegistry, queues: Sequence[str]) -> None:
         self.queues = tuple(queues)
         self._registry = registry
-        # The parent's signal may be in the hands of a thread that does not exist in a child.
-        self._own_signals: PerProcess[SimpleQueue[None]] = PerProcess()
-        self._news = self._closed = False
+        # A thread that does not exist in a forked child may hold the parent's signal.
+        self._signals: PerProcess[SimpleQueue[None]] = PerProcess()
+        self._is_notified = self._closed = False
 
     def wait(self, timeout: float) -> WakeReason:
         """
-        Wait up to *timeout* seconds for news of the queues. NONE at once after `close()`.
+        Wait up to *timeout* seconds for work in the queues. Returns NONE at once after `close()`.
 
-        Raises `BackendClosed` when begun after the backend was closed.
+        Raises `BackendClosed` if the backend was closed before.
         """
         seconds = check_number("timeout", timeout)
         if self._registry.closed:
             raise BackendClosed("the backend was closed")
         if self._closed:
             return WakeReason.NONE
-        signal = self._own_signals.get(SimpleQueue)
+        signal = self._signals.get(SimpleQueue)
         with suppress(Empty):
-            if not self._news:
+            if not self._is_notified:
                 signal.get(timeout=seconds)
             while True:
                 signal.get_nowait()
-        # Never cleared where it was not seen: news may come between these lines, and is then for the next wait.
-        if self._news:
-            self._news = False
+        # Cleared only where it was seen: a notification between these lines is for the next wait.
+        if self._is_notified:
+            self._is_notified = False
             return WakeReason.ANY
         return WakeReason.NONE
 
     def notify(self) -> None:
-        """There is news."""
-        self._news = True
+        """End the present or next wait with ANY."""
+        self._is_notified = True
         self.interrupt()
 
     def interrupt(self) -> None:
-        """End the present or next wait. From any thread or signal handler."""
-        signal = self._own_signals.get(SimpleQueue)
-        if signal.empty():  # else it rings already
+        """End the present or next wait. Callable from any thread or signal handler."""
+        signal = self._signals.get(SimpleQueue)
+        if signal.empty():  # one item is enough
             signal.put(None)
 
     def close(self) -> None:
@@ -71,9 +71,9 @@ class MemoryWaiter:
 
 class WaiterRegistry:
     """
-    All waiters of a backend, by queue. Rung under the backend's lock.
+    All waiters of a backend, by queue.
 
-    The own lock guards changes of the table; it is re-entrant for finalisers that close a waiter.
+    The lock guards changes of the table. It is re-entrant for finalisers that close a waiter.
     """
 
     def __init__(self) -> None:
@@ -81,8 +81,8 @@ class WaiterRegistry:
         self._locks: PerProcess[threading.RLock] = PerProcess()
         self._waiters: dict[str, tuple[MemoryWaiter, ...]] = {}
 
-    def waiter(self, queues: Sequence[str]) -> MemoryWaiter:
-        """A waiter that hears of *queues* from now on."""
+    def add(self, queues: Sequence[str]) -> MemoryWaiter:
+        """Return a waiter that is notified of *queues* from now on."""
         waiter = MemoryWaiter(self, queues)
         with self._locks.get(threading.RLock):
             for queue in waiter.queues:
@@ -90,7 +90,7 @@ class WaiterRegistry:
         return waiter
 
     def remove(self, waiter: MemoryWaiter) -> None:
-        """*waiter* hears no more."""
+        """Notify *waiter* no more."""
         with self._locks.get(threading.RLock):
             for queue in waiter.queues:
                 left = tuple(other for other in self._waiters.get(queue, ()) if other is not waiter)
@@ -100,7 +100,7 @@ class WaiterRegistry:
                     self._waiters.pop(queue, None)
 
     def notify(self, queues: Iterable[str]) -> None:
-        """There is news of *queues*."""
+        """Notify the waiters of *queues*."""
         for queue in queues:
             for waiter in self._waiters.get(queue, ()):
                 waiter.notify()
@@ -108,9 +108,7 @@ class WaiterRegistry:
     def close(self) -> None:
         """End every wait, for good."""
         self.closed = True
-        for waiter in self._all():
-            waiter.interrupt()
-
-    def _all(self) -> set[MemoryWaiter]:
         with self._locks.get(threading.RLock):
-            return {waiter for waiters in self._waiters.values() for waiter in waiters}
+            waiters = {waiter for waiters in self._waiters.values() for waiter in waiters}
+        for waiter in waiters:
+            waiter.interrupt()
