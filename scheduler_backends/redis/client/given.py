@@ -9,10 +9,10 @@ from redis import connection as driver
 from redis.retry import Retry
 
 from scheduler.errors import ConfigError
-from scheduler_backends.redis.connections import Settings, cluster_of, fixed, one_node, own
+from scheduler_backends.redis.client.connections import Settings, cluster_of, fixed, one_node, own
+from scheduler_backends.redis.client.node import Connection
+from scheduler_backends.redis.client.router import Router
 from scheduler_backends.redis.errors import log
-from scheduler_backends.redis.nodes import Connection
-from scheduler_backends.redis.routing import Router
 
 
 def router_for_client(client: object, timeout: float) -> Router:

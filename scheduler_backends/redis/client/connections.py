@@ -8,9 +8,9 @@ from typing import Any
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from scheduler_backends.redis.cluster import Address, Cluster
-from scheduler_backends.redis.nodes import Connection
-from scheduler_backends.redis.routing import OneNode
+from scheduler_backends.redis.client.cluster import Address, Cluster
+from scheduler_backends.redis.client.node import Connection
+from scheduler_backends.redis.client.router import OneNode
 
 # The driver's own keyword arguments for a connection: it types them as loosely.
 Settings = dict[str, Any]

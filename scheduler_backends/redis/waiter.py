@@ -8,20 +8,35 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import suppress
+from weakref import WeakSet
 
-from scheduler.abilities import WakeReason
+from scheduler.abilities import Waiter, WakeReason
+from scheduler.arguments import check_queues
 from scheduler.errors import BackendClosed
-from scheduler_backends.redis.calls import Calls
+from scheduler_backends.redis.client.node import Connection, socket_of
 from scheduler_backends.redis.errors import fail
-from scheduler_backends.redis.nodes import Connection, socket_of
-from scheduler_backends.redis.serving import Serving
-from scheduler_backends.redis.watching import Watch
+from scheduler_backends.redis.store import Store
 
 _NEWS = {b"r": WakeReason.JOBS_READY, b"d": WakeReason.EARLIER_DUE_TIME}  # whatever else is said may be all
 HEEDED = 1.0  # seconds after a wait for which the next one may be expected
 PING_AFTER = 10.0  # seconds without a word from the server; a connection that was cut off silently is found so
+
+
+class WaiterHooks:
+    """The ability `Wakeups`."""
+
+    _store: Store
+    _waiters: WeakSet[RedisWaiter]
+
+    def waiter(self, queues: Sequence[str]) -> Waiter:
+        """A waiter on *queues*, on a connection of its own that is made when it first waits."""
+        names = check_queues(queues)
+        self._store.calls.check_open()
+        waiter = RedisWaiter(self._store, names)
+        self._waiters.add(waiter)
+        return waiter
 
 
 class RedisWaiter:
@@ -32,20 +47,13 @@ class RedisWaiter:
     then; whoever closes meanwhile leaves the tidying up to it.
     """
 
-    def __init__(
-        self,
-        calls: Calls,
-        channels: Mapping[bytes, str],
-        timeout: float,
-        watch: Watch,
-        serving: Serving,
-    ) -> None:
-        self._calls = calls
-        self._channels = channels  # with the queues whose news come on them
-        self._timeout = timeout
-        self._watch = watch
-        self._serving = serving
-        self.names = frozenset(channels.values())
+    def __init__(self, store: Store, queues: Sequence[str]) -> None:
+        self._calls = store.calls
+        self._channels = {store.keys.channel(queue): queue for queue in queues}
+        self._timeout = store.config.timeout
+        self._watch = store.watch
+        self._serving = store.serving
+        self.names = frozenset(queues)
         self._thread: int | None = None  # that waits, or waited last
         self._left_at = 0.0  # when it returned from that, by time.monotonic(); inf = it waits
         self._guard = threading.Lock()

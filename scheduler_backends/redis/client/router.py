@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar, NamedTuple, Protocol
 
-from scheduler_backends.redis.nodes import Connection, Node, Word
+from scheduler_backends.redis.client.node import Connection, Node, Word
 
 
 class Command(NamedTuple):

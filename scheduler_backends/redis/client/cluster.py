@@ -10,8 +10,8 @@ from typing import ClassVar
 from redis.crc import key_slot
 from redis.exceptions import AskError, ClusterDownError, MovedError, ResponseError, TryAgainError
 
-from scheduler_backends.redis.nodes import Connection, Line, Node
-from scheduler_backends.redis.routing import Command
+from scheduler_backends.redis.client.node import Connection, Line, Node
+from scheduler_backends.redis.client.router import Command
 
 SLOTS = 16_384
 TRIES = 8
