@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 from weakref import WeakSet
 
@@ -52,20 +51,21 @@ class PerProcess(Generic[T]):
 
 
 class Suspendable(Protocol):
-    """What must be idle while its process forks, so that the child does not get a copy of a half-done change."""
+    """What must be idle while its process forks, so that the child gets no copy of a half-done change."""
 
-    def suspend(self) -> None:
-        """Let the calls under way end, for a bounded time, and begin no others."""
+    def suspend(self) -> Callable[[], None]:
+        """
+        Let the calls under way end, for a bounded time, and hold off others.
+
+        Return a function that lets calls begin again. It is called in the parent only, on the same thread.
+        """
         ...
 
-    def resume(self) -> None:
-        """Let calls begin again. Called in the parent, on the thread that called `suspend`."""
-        ...
 
-
-# Guards _members, and lets one thread at a time suspend them. Re-entrant for a fork in a signal handler.
+# Guards the next two, and lets one thread at a time suspend. Re-entrant for a fork in a signal handler.
 _locks: PerProcess[threading.RLock] = PerProcess()
 _members: WeakSet[Suspendable] = WeakSet()
+_resumes: list[list[Callable[[], None]]] = []  # of the forks under way
 _in_children: list[Callable[[], None]] = []
 
 
@@ -75,40 +75,37 @@ def suspend_at_forks(member: Suspendable) -> None:
         _members.add(member)
 
 
+def suspend_briefly(condition: Callable[[Suspendable], bool]) -> None:
+    """Suspend the members for which *condition* holds, as a fork does, and resume them at once."""
+    with _locks.get(threading.RLock):
+        for resume in [member.suspend() for member in list(_members) if condition(member)]:
+            resume()
+
+
 def run_in_children(function: Callable[[], None]) -> None:
     """Call *function* in the child after every fork."""
     _in_children.append(function)
 
 
-@contextmanager
-def suspended(condition: Callable[[Suspendable], bool]) -> Iterator[None]:
-    """Suspend the members for which *condition* holds during the block, as a fork does."""
-    with _locks.get(threading.RLock):
-        suspending = [member for member in list(_members) if condition(member)]
-        for member in suspending:
-            member.suspend()
-        try:
-            yield
-        finally:
-            for member in suspending:
-                member.resume()
-
-
 def _before() -> None:
     _locks.get(threading.RLock).acquire()
+    _resumes.append([])  # first: Python forks even where this function raises
     for member in list(_members):
-        member.suspend()
+        _resumes[-1].append(member.suspend())
 
 
 def _after_in_parent() -> None:
-    for member in list(_members):
-        member.resume()
-    _locks.get(threading.RLock).release()
+    try:
+        for resume in _resumes.pop():
+            resume()
+    finally:
+        _locks.get(threading.RLock).release()
 
 
 def _after_in_child() -> None:
     global _forks  # noqa: PLW0603 - one count a process is the purpose
     _forks += 1
+    _resumes.clear()
     for function in _in_children:
         function()
 

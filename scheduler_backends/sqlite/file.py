@@ -11,11 +11,11 @@ import math
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from scheduler.errors import BackendClosed, BackendError, BackendUnavailable
-from scheduler.processes import PerProcess, suspend_at_forks, suspended
+from scheduler.processes import PerProcess, suspend_at_forks, suspend_briefly
 from scheduler_backends.sqlite.connection import Connection, check_sqlite, is_empty
 from scheduler_backends.sqlite.errors import OUTSIDE_ERRORS, is_of_connection, translating
 from scheduler_backends.sqlite.gate import Gate
@@ -109,18 +109,14 @@ class File:
         with mine.writer.lock.entry(), mine.reader.lock.entry(), mine.watcher.lock.entry():
             mine.drop_all()
 
-    def suspend(self) -> None:
+    def suspend(self) -> Callable[[], None]:
         """
-        Close the connections, and let nobody use one before `resume`.
+        Close the connections, and let nobody use one until the returned function is called. See `Suspendable`.
 
         SQLite counts its locks within a process. A forked child with copies of its parent's connections would take no
         locks of its own, and other processes would delete the write-ahead log that it uses.
         """
-        self._open.get(Open).suspend(self.options.timeout)
-
-    def resume(self) -> None:
-        """Let calls go on. They connect anew."""
-        self._open.get(Open).resume()
+        return self._open.get(Open).suspend(self.options.timeout)
 
     @contextmanager
     def _using(self, slot: Slot) -> Iterator[None]:
@@ -149,8 +145,7 @@ class File:
             if is_of_connection(error.__cause__):
                 # SQLite shares more than its locks within a process: what one connection has opened read-only stays so
                 # for all. So all of this process's connections to the file are closed, and opened again when used.
-                with suspended(lambda member: isinstance(member, File) and member.path == self.path):
-                    pass
+                suspend_briefly(lambda member: isinstance(member, File) and member.path == self.path)
             raise
 
     @contextmanager
