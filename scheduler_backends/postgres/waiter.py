@@ -124,7 +124,7 @@ class PostgresWaiter:
             self._ask(now)
             return True  # whatever came before is not heard
         news = False
-        for payload in self._listener.heard():
+        for payload in self._listener.received():
             if payload == self._nonce:
                 self._nonce, self._nonce_until, self._was_heard = "", now + _ASK_EVERY, True
             news = news or payload in self._queues
@@ -143,7 +143,7 @@ class PostgresWaiter:
 
     def _ask(self, now: float) -> None:
         self._nonce, self._nonce_until = f"{_NONCE}{secrets.token_hex(8)}", now + _HEARD_WITHIN
-        self._notifier.tell([self._nonce])
+        self._notifier.send([self._nonce])
 
     def _give_up(self, now: float) -> None:
         self._hang_up()
