@@ -10,11 +10,14 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from scheduler.abilities import WakeReason
-from scheduler.errors import BackendClosed, BackendError
+from scheduler.arguments import check_queues
+from scheduler.errors import BackendClosed, BackendError, BackendUnavailable
 from scheduler.limits import check_number
-from scheduler.processes import PerProcess, process
+from scheduler.processes import process
 from scheduler_backends.postgres.listening import Listener
 from scheduler_backends.postgres.notifier import HUSH, Notifier
+from scheduler_backends.postgres.registry import WaiterRegistry
+from scheduler_backends.postgres.store import Store
 from scheduler_backends.sql.sleeping import Sleeper
 
 _HEARD_WITHIN: Final = 1.0  # seconds in which a listener must hear its own nonce
@@ -27,18 +30,31 @@ _NONCE: Final = "\1"  # begins a nonce, and no queue's name
 _log = logging.getLogger("scheduler.postgres")
 
 
-def log_polling() -> None:
-    """There is pgbouncer, and no way to listen."""
-    _log.warning(
-        "pgbouncer passes no notifications on, and no listen_url is given: workers poll; give a direct listen_url"
-    )
+class WaiterHooks:
+    """Wake-ups, by LISTEN."""
+
+    _store: Store
+
+    def waiter(self, queues: Sequence[str]) -> PostgresWaiter:
+        """See `Wakeups`. Connects when first used, by a connection of its own."""
+        names, store = check_queues(queues), self._store
+        database = store.listening
+        if database is None:
+            _log.warning("pgbouncer passes no notifications on: workers poll; give a direct listen_url")
+        listen = None if database is None else lambda: Listener(database, store.channel)
+        try:
+            waiter = PostgresWaiter(store.waiters, names, listen, store.notifier)
+        except OSError as error:
+            raise BackendUnavailable(f"no waiter can be made: {error}") from error
+        store.waiters.add(waiter)
+        return waiter
 
 
 class PostgresWaiter:
     """One thread waits; any may interrupt or close."""
 
     def __init__(
-        self, waiters: Waiters, queues: Sequence[str], listen: Callable[[], Listener] | None, notifier: Notifier
+        self, waiters: WaiterRegistry, queues: Sequence[str], listen: Callable[[], Listener] | None, notifier: Notifier
     ) -> None:
         self._waiters = waiters
         self._queues = frozenset(queues)
@@ -108,7 +124,7 @@ class PostgresWaiter:
             self._ask(now)
             return True  # whatever came before is not heard
         news = False
-        for payload in self._listener.heard():
+        for payload in self._listener.received():
             if payload == self._nonce:
                 self._nonce, self._nonce_until, self._was_heard = "", now + _ASK_EVERY, True
             news = news or payload in self._queues
@@ -127,7 +143,7 @@ class PostgresWaiter:
 
     def _ask(self, now: float) -> None:
         self._nonce, self._nonce_until = f"{_NONCE}{secrets.token_hex(8)}", now + _HEARD_WITHIN
-        self._notifier.tell([self._nonce])
+        self._notifier.send([self._nonce])
 
     def _give_up(self, now: float) -> None:
         self._hang_up()
@@ -149,37 +165,3 @@ class PostgresWaiter:
         if self._listener is not None:
             return min(deadline, again, self._nonce_until)
         return deadline if self._listen is None else min(deadline, self._deaf_until)
-
-
-class Waiters:
-    """All waiters of a backend, in this process: those of a parent are the parent's."""
-
-    def __init__(self) -> None:
-        self.closed = False
-        self._own: PerProcess[_Open] = PerProcess()
-
-    def add(self, waiter: PostgresWaiter) -> None:
-        """*waiter* is ended when the backend is closed."""
-        own = self._own.get(_Open)
-        with own.lock:
-            own.waiters += (waiter,)
-
-    def remove(self, waiter: PostgresWaiter) -> None:
-        """*waiter* is closed."""
-        own = self._own.get(_Open)
-        with own.lock:
-            own.waiters = tuple(other for other in own.waiters if other is not waiter)
-
-    def close(self) -> None:
-        """End every wait, for good."""
-        self.closed = True
-        for waiter in self._own.get(_Open).waiters:
-            waiter.close()
-
-
-class _Open:
-    """The waiters of one process."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()  # guards changes of waiters, a tuple that is replaced; re-entrant for finalisers
-        self.waiters: tuple[PostgresWaiter, ...] = ()
