@@ -12,7 +12,7 @@ from scheduler.clock import Clock, SystemClock
 from scheduler.limits import check_kind
 from scheduler.queues import Retention
 from scheduler.waiting import WaiterRegistry
-from scheduler_backends.sql.rows import to_micros
+from scheduler_backends.sql.moments import to_micros
 from scheduler_backends.sql.unreadable import Finds
 from scheduler_backends.sqlite.admin import AdminHooks
 from scheduler_backends.sqlite.connection import Synchronous

@@ -10,8 +10,8 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 from scheduler.leases import Lease
 from scheduler.queues import Retention
 from scheduler.waiting import WaiterRegistry
-from scheduler_backends.sql.arguments import slices
 from scheduler_backends.sql.connections import Parameters
+from scheduler_backends.sql.slices import slices
 from scheduler_backends.sqlite.errors import UndecodableTextError
 from scheduler_backends.sqlite.file import File
 from scheduler_backends.sqlite.statements import Statements
