@@ -20,7 +20,11 @@ from scheduler.sleeping import Sleeper
 
 
 class WakeSource(Protocol):
-    """Where the notifications of a store come from. Only one thread at a time uses it."""
+    """
+    Where the notifications of a store come from. Only one thread at a time uses it.
+
+    A forked child drops its parent's source without closing it, so collecting one there must not harm the parent.
+    """
 
     def look(self, now: float) -> WakeReason:
         """
@@ -37,10 +41,6 @@ class WakeSource(Protocol):
 
     def close(self) -> None:
         """Close the connection. The next look makes another. Called after an error too, and more than once."""
-        ...
-
-    def leave(self) -> None:
-        """Never again use what the parent has opened, nor let it be collected if that harms the parent. In a child."""
         ...
 
 
@@ -105,7 +105,7 @@ class DescriptorWaiter:
         if self._closed:
             return WakeReason.NONE
         if self._process != process():
-            self._leave()
+            self._sleeper.close()  # not the lock: a thread that exists only in the parent may hold it
             self._open()
         try:
             with self._waiting:
@@ -132,8 +132,8 @@ class DescriptorWaiter:
         """End the present wait and all later ones. The thread that waits, if any, closes the connection."""
         self._closed = True
         self._registry.remove(self)
-        if self._process != process():
-            self._leave()
+        if self._process != process():  # the source is the parent's
+            self._sleeper.close()
         else:
             self._sleeper.wake()
             self._clean_up()
@@ -185,11 +185,6 @@ class DescriptorWaiter:
                 self._sleeper.close()
             finally:
                 self._waiting.release()
-
-    def _leave(self) -> None:
-        # The lock may be held by a thread that exists only in the parent.
-        self._source.leave()
-        self._sleeper.close()
 
 
 class WaiterRegistry:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from scheduler.abilities import WakeReason
-from scheduler_backends.sql.rows import WAKE_HORIZON
+from scheduler_backends.sql.moments import WAKE_HORIZON
 from scheduler_backends.sqlite import inotify
 from scheduler_backends.sqlite.store import Store
 
@@ -99,9 +99,6 @@ class Watch:
         """See `WakeSource.close`."""
         self._seen = None
         self._unsubscribe()
-
-    def leave(self) -> None:
-        """See `WakeSource.leave`. The parent's instance of inotify is not used here: see `inotify`."""
 
     def _take_events(self, now: float) -> bool:
         # Whether the log has been written since the last call.
