@@ -15,10 +15,9 @@ from scheduler.leases import Lease
 from scheduler.limits import check_moment
 from scheduler.locks import StoreLock
 from scheduler.logs import GuardedLogger
-from scheduler.processes import PerProcess, process
+from scheduler.processes import PerProcess, process, suspend_at_forks
 from scheduler.queues import Retention
 from scheduler.states import TERMINAL
-from scheduler_backends.memory import forks
 from scheduler_backends.memory.queue import MemoryQueue
 from scheduler_backends.memory.stored_job import StoredJob
 from scheduler_backends.memory.waiter import WaiterRegistry
@@ -28,6 +27,7 @@ R = TypeVar("R")
 
 _log = GuardedLogger(logging.getLogger(__name__))
 _SYSTEM_CLOCK = SystemClock()
+_FORK_TIMEOUT = 5.0  # seconds that a fork waits for a call under way in another thread
 SLICE = 1_000  # jobs that are moved or read under one hold of the lock: some milliseconds
 _MANY = 100  # queues from which on those that are empty are forgotten: names may be made from requests, without end
 _BACKWARD_JUMP = timedelta(seconds=1)  # that the clock may go back before leases and retries are adjusted
@@ -55,19 +55,25 @@ class Store:
         self._many = _MANY
         self._latest = datetime.min.replace(tzinfo=UTC)
         self._awoken: set[str] = set()  # queues whose waiters `end` notifies
-        forks.watch(self)
+        suspend_at_forks(self)
+
+    def suspend(self) -> Callable[[], None]:
+        """
+        Hold the lock, so that a forked child gets no half-done move. See `Suspendable`.
+
+        Without Python's hooks this does not run. The child has a lock of its own all the same, and its next call
+        repairs a half-done move, as that of any call that was interrupted. So it does where a signal handler forks
+        inside a call of this very thread.
+        """
+        lock = self._locks.get(StoreLock)
+        return lock.release if lock.acquire(_FORK_TIMEOUT) else lambda: None
 
     # ---- Calls, one after another
 
     @property
-    def store_lock(self) -> StoreLock:
-        """The lock, of this process's own."""
-        return self._locks.get(StoreLock)
-
-    @property
     def lock(self) -> Any:
         """For a `with` statement around a call. Raises `BackendUnavailable` inside another call of this thread."""
-        return self.store_lock.entry()
+        return self._locks.get(StoreLock).entry()
 
     def look(self) -> datetime:
         """Return the present moment, for a call that only reads. Raises `BackendClosed`."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from scheduler.leases import MoveAnswer
 from scheduler.states import JobState
 from scheduler_backends.postgres.store import Store
-from scheduler_backends.sql.arguments import SLICE, slices
+from scheduler_backends.sql.slices import SLICE, slices
 from scheduler_backends.sql.states import shown_state
 
 
@@ -17,13 +17,13 @@ class AdminHooks:
     _store: Store
 
     def _cancel(self, queue: str, ids: Sequence[str]) -> Sequence[MoveAnswer]:
-        statements = self._store.statements.curating
+        statements = self._store.statements.admin
         keeps = self._store.retention.seconds(JobState.CANCELLED) > 0.0
         statement = statements.cancel if keeps else statements.cancel_deleting
         return self._move(JobState.CANCELLED, statement, queue, ids, keeps=keeps)
 
     def _requeue(self, queue: str, ids: Sequence[str]) -> Sequence[MoveAnswer]:
-        results = self._move(JobState.READY, self._store.statements.curating.requeue, queue, ids, keeps=True)
+        results = self._move(JobState.READY, self._store.statements.admin.requeue, queue, ids, keeps=True)
         if any(result.moved for result in results):
             self._store.notifier.notify({queue})
         return results
@@ -46,14 +46,14 @@ class AdminHooks:
         return results
 
     def _pause(self, queue: str) -> None:
-        self._store.run(self._store.statements.curating.set_paused, name=queue, paused=True)
+        self._store.run(self._store.statements.admin.set_paused, name=queue, paused=True)
 
     def _resume(self, queue: str) -> None:
-        self._store.run(self._store.statements.curating.set_paused, name=queue, paused=False)
+        self._store.run(self._store.statements.admin.set_paused, name=queue, paused=False)
         self._store.notifier.notify({queue})
 
     def _purge(self, queue: str, state: JobState, limit: int) -> int:
-        statement = self._store.statements.curating.purge(state)
+        statement = self._store.statements.admin.purge[state]
         deleted = 0
         while deleted < limit:
             ((more,),) = self._store.run(statement, queue=queue, limit=min(SLICE, limit - deleted))

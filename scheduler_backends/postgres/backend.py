@@ -22,10 +22,10 @@ from scheduler_backends.postgres.notifier import Notifier, channel_of
 from scheduler_backends.postgres.options import Options
 from scheduler_backends.postgres.reads import ReadHooks
 from scheduler_backends.postgres.settle import SettleHooks
-from scheduler_backends.postgres.statements import statements
+from scheduler_backends.postgres.statements import Statements
 from scheduler_backends.postgres.store import Store
 from scheduler_backends.postgres.waiter import WaiterHooks
-from scheduler_backends.sql.rows import to_micros
+from scheduler_backends.sql.moments import to_micros
 
 
 class PostgresBackend(
@@ -34,14 +34,20 @@ class PostgresBackend(
     """
     Jobs in a PostgreSQL database, 14 or newer.
 
-    engine_or_url: a SQLAlchemy engine on psycopg, whose pool is then used as it is, or ``postgresql://…``, which may
-    hold the other arguments as options. retention: how long finished jobs are kept. clock: for tests; None = the
-    server's own time. schema, prefix: where the tables are. migrate: bring them up to date when first used; else a
-    database that needs it raises `SchemaMismatch`. timeout: seconds that any statement, and connecting, may take before
-    `BackendUnavailable`. pool_size: most connections at a time, one more for each waiter. pool_timeout: seconds to wait
-    for a free one. pgbouncer: it stands in between, in transaction mode. listen_url: a direct way to the server for
-    LISTEN then; percent-encoded where it is an option of a URL. The last five but pgbouncer and listen_url are an
-    engine's own business where one is given.
+    Args:
+        engine_or_url: a SQLAlchemy engine on psycopg, whose pool is used as it is, or ``postgresql://…``, which may
+            have the other arguments as options.
+        retention: how long finished jobs are kept.
+        clock: for tests; None = the server's own time.
+        schema: where the tables are.
+        prefix: begins the names of the tables.
+        migrate: bring the tables up to date when first used; else a database that needs it raises `SchemaMismatch`.
+        timeout: seconds that any statement, and connecting, may take before `BackendUnavailable`. With an engine this
+            and the next two are the engine's own.
+        pool_size: most connections at a time, one more for each waiter.
+        pool_timeout: seconds to wait for a free connection.
+        pgbouncer: it is in front of the server, in transaction mode.
+        listen_url: a direct URL of the server for LISTEN then; percent-encoded where it is an option of a URL.
     """
 
     clock: Clock | None
@@ -83,7 +89,7 @@ class PostgresBackend(
         if options.listen_url is not None:
             direct = listening_engine(options)
             listening = Database(direct, owned=True, pgbouncer=False, prepare=lambda _: None)
-        texts = statements(options.schema, options.prefix)
+        texts = Statements(tables.quoted, options.prefix)
         channel = channel_of(options.schema, options.prefix)
         self._store = Store(
             database=database,
@@ -92,13 +98,13 @@ class PostgresBackend(
             retention=self.retention,
             now=self._now,
             channel=channel,
-            notifier=Notifier(lambda queues: database.run(texts.storing.notify, {"channel": channel, "name": queues})),
+            notifier=Notifier(lambda queues: database.run(texts.enqueue.notify, {"channel": channel, "name": queues})),
             listening=listening,
         )
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """``postgresql://user@host:5432/name``, with the arguments of the class, and libpq's, as options."""
+        """Return a backend for ``postgresql://user@host:5432/name``, options: the arguments and libpq's."""
         return cls(url)
 
     def __repr__(self) -> str:

@@ -9,9 +9,10 @@ from scheduler.jobs import Job
 from scheduler.leases import Lease
 from scheduler_backends.postgres.settle import settle
 from scheduler_backends.postgres.store import Store
-from scheduler_backends.sql.arguments import SLICE
+from scheduler_backends.sql.columns import JobRow
 from scheduler_backends.sql.decoding import leases_of
-from scheduler_backends.sql.rows import JobRow, later
+from scheduler_backends.sql.moments import later
+from scheduler_backends.sql.slices import SLICE
 
 
 class LeaseHooks:
@@ -36,7 +37,7 @@ class LeaseHooks:
 
     def _take(self, turns: list[str], *, limit: int, **parameters: object) -> list[tuple[int, JobRow]]:
         def lease(share: int) -> list[tuple[int, JobRow]]:
-            statement = self._store.statements.leasing.lease(1 << (share - 1).bit_length())
+            statement = self._store.statements.lease.lease[1 << (share - 1).bit_length()]
             rows = self._store.run(statement, queues=turns, limit=limit, share=share, **parameters)
             return [(now, JobRow._make(row)) for now, *row in rows]
 
@@ -53,7 +54,7 @@ class LeaseHooks:
 
     def _bury_unreadable(self, unreadable: Sequence[Job], token: str) -> int:
         buried = self._store.run(
-            self._store.statements.burying.unreadable,
+            self._store.statements.lease.bury_unreadable,
             queues=[job.queue for job in unreadable],
             ids=[job.id for job in unreadable],
             token=token,
@@ -64,6 +65,6 @@ class LeaseHooks:
     def _renew(self, leases: Sequence[Lease], duration: float) -> Sequence[Lease]:
         # An UPDATE meets a row once, however often it is named.
         named = list(dict.fromkeys(leases))
-        statement = self._store.statements.settling.renew
+        statement = self._store.statements.lease.renew
         refused = settle(self._store, statement, named, duration=later(0, duration))
         return [lease for lease in leases if lease in refused] if refused else ()

@@ -9,8 +9,9 @@ from scheduler.jobs import LEASE_EXPIRED
 from scheduler.leases import Promotion, Recovery
 from scheduler.states import TERMINAL, JobState
 from scheduler_backends.postgres.store import Store
-from scheduler_backends.sql.arguments import SLICE
-from scheduler_backends.sql.rows import error_document, later
+from scheduler_backends.sql.fields import error_document
+from scheduler_backends.sql.moments import later
+from scheduler_backends.sql.slices import SLICE
 from scheduler_backends.sql.states import CODES
 from scheduler_backends.sql.unreadable import STRAYED
 
@@ -25,12 +26,12 @@ class MaintenanceHooks:
     def _promote_due(self, queues: Sequence[str], limit: int) -> Promotion:
         """Moves nothing: a job that is due is ready."""
         del limit
-        ((due,),) = self._store.run(self._store.statements.leasing.next_due, queues=list(queues))
+        ((due,),) = self._store.run(self._store.statements.maintenance.next_due, queues=list(queues))
         return Promotion(moved=0, next_due=None if due is None else due / 1_000_000)
 
     def _recover_expired(self, queues: Sequence[str], limit: int) -> Recovery:
         names, left = list(queues), limit
-        statements = self._store.statements.leasing
+        statements = self._store.statements.maintenance
         keeps = self._store.retention.seconds(JobState.DEAD) > 0.0
         statement = statements.recover if keeps else statements.recover_deleting
         ready = dead = 0
@@ -48,17 +49,17 @@ class MaintenanceHooks:
 
     def _next_expiry(self, names: list[str]) -> float | None:
         """Seconds until the next lease expires, 0.0 = one has, None = there is none."""
-        ((micros,),) = self._store.run(self._store.statements.leasing.next_expiry, queues=names)
+        ((micros,),) = self._store.run(self._store.statements.maintenance.next_expiry, queues=names)
         return None if micros is None else max(0.0, float(micros) / 1_000_000)
 
     def _bury_stray(self, names: list[str], size: int) -> None:
-        statement = self._store.statements.burying.stray
+        statement = self._store.statements.maintenance.bury_stray
         buried = self._store.run(statement, queues=names, limit=size, error=STRAYED)
         for queue, id in buried[:1]:
             self._store.unreadable.tell(len(buried), f"{id!r} in {queue!r}: its state, priority or due time is none")
 
     def _trim(self, queues: Sequence[str], limit: int) -> int:
-        statements = self._store.statements.curating
+        statements = self._store.statements.maintenance
         deleted = 0
         for state in sorted(TERMINAL):
             chosen = {"state": CODES[state], "kept": later(0, self._store.retention.seconds(state))}

@@ -8,11 +8,18 @@ from scheduler.jobs import Job
 from scheduler.queues import QueueStats
 from scheduler.states import JobState
 from scheduler_backends.postgres.store import Store
-from scheduler_backends.sql.arguments import slices
+from scheduler_backends.sql.columns import JobRow
 from scheduler_backends.sql.counting import queue_stats
-from scheduler_backends.sql.cursors import first_position, goes_by_priority, next_priority, read_place, write_place
+from scheduler_backends.sql.cursors import (
+    KEYS,
+    first_position,
+    goes_by_priority,
+    next_priority,
+    read_place,
+    write_place,
+)
 from scheduler_backends.sql.decoding import job_of
-from scheduler_backends.sql.rows import JobRow
+from scheduler_backends.sql.slices import slices
 
 
 class ReadHooks:
@@ -31,17 +38,17 @@ class ReadHooks:
 
     def _list(self, queue: str, state: JobState, place: str | None, limit: int) -> tuple[Sequence[Job], str | None]:
         position = first_position(state) if place is None else read_place(state, place)
-        statement = self._store.statements.reads.walk(state)
+        statement = self._store.statements.reads.walk[state]
         jobs: list[Job] = []
         while True:
             # One more than asked for shows whether there is a next page.
             wanted = limit - len(jobs) + 1
             chosen = {"priority": position[0]} if goes_by_priority(state) else {}
             rows = self._store.run(statement, queue=queue, key=position[1], id=position[2], limit=wanted, **chosen)
-            for now, key, *columns in rows[: wanted - 1]:
+            for now, *columns in rows[: wanted - 1]:
                 row = JobRow._make(columns)
                 jobs.append(job_of(row, now))
-                position = position[0], key, row.id
+                position = position[0], getattr(row, KEYS[state]), row.id
             if len(rows) == wanted:
                 return jobs, write_place(position)
             following = next_priority(state, position)

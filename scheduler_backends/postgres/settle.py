@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from scheduler.abilities import WAKE_HORIZON
 from scheduler.leases import Completion, Failure, Lease
 from scheduler.states import JobState
 from scheduler_backends.postgres.statements.parts import SEPARATOR
 from scheduler_backends.postgres.store import Store
-from scheduler_backends.sql.arguments import SLICE
-from scheduler_backends.sql.rows import WAKE_HORIZON, error_document, later
+from scheduler_backends.sql.fields import error_document
+from scheduler_backends.sql.moments import later
+from scheduler_backends.sql.slices import SLICE
 
 
 def settle(
@@ -45,38 +47,31 @@ class SettleHooks:
     _store: Store
 
     def _complete(self, completions: Sequence[Completion]) -> Sequence[Lease]:
-        statements = self._store.statements.settling
         leases = [completion.lease for completion in completions]
         if self._store.retention.seconds(JobState.SUCCEEDED) <= 0.0:
-            return settle(self._store, statements.finish, leases)
+            return settle(self._store, self._store.statements.settle.finish, leases)
         results = [completion.result for completion in completions]
-        return settle(self._store, statements.complete, leases, {"results": results})
+        return settle(self._store, self._store.statements.settle.complete, leases, {"results": results})
 
     def _retry(self, failures: Sequence[Failure]) -> Sequence[Lease]:
-        columns = _columns(failures)
-        leases = [failure.lease for failure in failures]
-        refused = settle(self._store, self._store.statements.settling.retry, leases, columns)
-        self._store.notifier.notify(
-            {lease.job.queue for lease, delay in zip(leases, columns["delays"], strict=True) if delay <= WAKE_HORIZON}
-        )
+        refused = self._fail(self._store.statements.settle.retry, failures)
+        self._store.notifier.notify({failure.lease.job.queue for failure in failures if failure.delay <= WAKE_HORIZON})
         return refused
 
     def _bury(self, failures: Sequence[Failure]) -> Sequence[Lease]:
-        statements = self._store.statements.settling
-        leases = [failure.lease for failure in failures]
-        if self._store.retention.seconds(JobState.DEAD) <= 0.0:
-            return settle(self._store, statements.finish, leases)
-        return settle(self._store, statements.bury, leases, _columns(failures))
+        if self._store.retention.seconds(JobState.DEAD) > 0.0:
+            return self._fail(self._store.statements.settle.bury, failures)
+        return settle(self._store, self._store.statements.settle.finish, [failure.lease for failure in failures])
 
     def _release(self, leases: Sequence[Lease]) -> Sequence[Lease]:
-        refused = settle(self._store, self._store.statements.settling.release, leases)
+        refused = settle(self._store, self._store.statements.settle.release, leases)
         self._store.notifier.notify({lease.job.queue for lease in leases})
         return refused
 
-
-def _columns(failures: Sequence[Failure]) -> dict[str, list[Any]]:
-    return {
-        "errors": [error_document(failure.error) for failure in failures],
-        "delays": [later(0, failure.delay) for failure in failures],
-        "returned": [int(not failure.counted) for failure in failures],
-    }
+    def _fail(self, statement: str, failures: Sequence[Failure]) -> list[Lease]:
+        columns: dict[str, list[Any]] = {
+            "errors": [error_document(failure.error) for failure in failures],
+            "delays": [later(0, failure.delay) for failure in failures],
+            "returned": [int(not failure.counted) for failure in failures],
+        }
+        return settle(self._store, statement, [failure.lease for failure in failures], columns)

@@ -9,10 +9,10 @@ from itertools import count
 from typing import Any, Final
 
 from scheduler.queues import Retention
+from scheduler.waiting import WaiterRegistry
 from scheduler_backends.postgres.database import Database, Rows
 from scheduler_backends.postgres.migration import Schema
 from scheduler_backends.postgres.notifier import Notifier
-from scheduler_backends.postgres.registry import WaiterRegistry
 from scheduler_backends.postgres.statements import Statements
 from scheduler_backends.sql.unreadable import Finds
 

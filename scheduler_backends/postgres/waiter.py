@@ -1,167 +1,110 @@
-"""Waiters: told by LISTEN where the server is heard, else left to the worker's own polls."""
+"""The ability Wakeups, by LISTEN."""
 
 from __future__ import annotations
 
 import logging
+import math
 import secrets
-import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
-from scheduler.abilities import WakeReason
+from scheduler.abilities import Waiter, WakeReason
 from scheduler.arguments import check_queues
-from scheduler.errors import BackendClosed, BackendError, BackendUnavailable
-from scheduler.limits import check_number
-from scheduler.processes import process
+from scheduler.waiting import DescriptorWaiter
+from scheduler_backends.postgres.database import Database
 from scheduler_backends.postgres.listening import Listener
-from scheduler_backends.postgres.notifier import HUSH, Notifier
-from scheduler_backends.postgres.registry import WaiterRegistry
+from scheduler_backends.postgres.notifier import HUSH
 from scheduler_backends.postgres.store import Store
-from scheduler_backends.sql.sleeping import Sleeper
 
-_HEARD_WITHIN: Final = 1.0  # seconds in which a listener must hear its own nonce
-_ASK_EVERY: Final = (
-    60.0  # seconds of silence after which it is asked again: a firewall may have forgotten the connection
-)
-_DEAF_FOR: Final = 60.0  # seconds after which a listener that hears nothing is given another chance
+# Seconds.
+_NONCE_WITHIN: Final = 1.0  # a listener must receive its own nonce in this time
+_NONCE_EVERY: Final = 60.0  # between two nonces: a firewall may have forgotten the connection
+_POLL_FOR: Final = 60.0  # until a listener that receives nothing is given another chance
+
 _NONCE: Final = "\1"  # begins a nonce, and no queue's name
 
 _log = logging.getLogger("scheduler.postgres")
 
 
 class WaiterHooks:
-    """Wake-ups, by LISTEN."""
+    """Wake-ups by LISTEN. Where it does not work, workers poll."""
 
     _store: Store
 
-    def waiter(self, queues: Sequence[str]) -> PostgresWaiter:
-        """See `Wakeups`. Connects when first used, by a connection of its own."""
+    def waiter(self, queues: Sequence[str]) -> Waiter:
+        """See `Wakeups.waiter`. The connection is one of its own."""
         names, store = check_queues(queues), self._store
-        database = store.listening
-        if database is None:
+        if store.listening is None:
             _log.warning("pgbouncer passes no notifications on: workers poll; give a direct listen_url")
-        listen = None if database is None else lambda: Listener(database, store.channel)
-        try:
-            waiter = PostgresWaiter(store.waiters, names, listen, store.notifier)
-        except OSError as error:
-            raise BackendUnavailable(f"no waiter can be made: {error}") from error
-        store.waiters.add(waiter)
-        return waiter
+        return DescriptorWaiter(store.waiters, names, lambda _: ListenSource(store, store.listening, frozenset(names)))
 
 
-class PostgresWaiter:
-    """One thread waits; any may interrupt or close."""
+class ListenSource:
+    """
+    A `WakeSource` on a connection that listens.
 
-    def __init__(
-        self, waiters: WaiterRegistry, queues: Sequence[str], listen: Callable[[], Listener] | None, notifier: Notifier
-    ) -> None:
-        self._waiters = waiters
-        self._queues = frozenset(queues)
-        self._listen = listen
-        self._notifier = notifier
-        self._interrupted = self._closed = False  # set before the sleeper is woken, by plain assignment
-        self._begin()
+    It sends itself a nonce, since a pooler between it and the server may take LISTEN and pass no notification on.
+    psycopg closes no connection of another process when it is collected.
+    """
 
-    def _begin(self) -> None:
-        self._process = process()
-        self._sleeper = Sleeper()
-        self._waiting = threading.Lock()  # held by the thread that waits, whose are all fields below
+    def __init__(self, store: Store, database: Database | None, queues: Collection[str]) -> None:
+        self._store = store
+        self._database = database  # None = LISTEN works nowhere
+        self._queues = queues
         self._listener: Listener | None = None
         self._nonce = ""
-        self._nonce_until = 0.0  # when the nonce must have been heard, or, without one, when the next is sent
-        self._was_heard = False
-        self._deaf_until = 0.0
-        self._look_again: float | None = None
+        self._nonce_until = 0.0  # when the nonce must have been received or, without one, when the next is sent
+        self._nonce_came = False
+        self._poll_until = 0.0
+        self._look_again = math.inf
 
-    def wait(self, timeout: float) -> WakeReason:
-        """See `Waiter.wait`. NONE at once after `close()`; `BackendClosed` when begun after the backend was closed."""
-        deadline = time.monotonic() + check_number("timeout", timeout)
-        if self._waiters.closed:
-            raise BackendClosed("the backend was closed")
-        self._begin_anew_in_child()
-        with self._waiting:
-            while not self._closed:
-                try:
-                    news = self._has_news()
-                except BackendError:
-                    self._hang_up()
-                    raise
-                now = time.monotonic()
-                if news or self._interrupted or now >= deadline:
-                    self._interrupted = False
-                    return WakeReason.ANY if news else WakeReason.NONE
-                self._sleeper.sleep(self._until(deadline) - now, [self._listener.fileno()] if self._listener else [])
-            return WakeReason.NONE
-
-    def interrupt(self) -> None:
-        """End the present or next wait. From any thread or signal handler."""
-        self._interrupted = True
-        self._sleeper.wake()
-
-    def close(self) -> None:
-        """End the present wait and all later ones."""
-        self._closed = True
-        self._begin_anew_in_child()
-        self._waiters.remove(self)
-        self._sleeper.wake()
-        with self._waiting:
-            self._hang_up()
-            self._sleeper.close()
-
-    def _begin_anew_in_child(self) -> None:
-        if self._process != process():
-            self._parents = self._listener  # not to be closed: that would end the parent's session
-            self._sleeper.close()
-            self._begin()
-
-    def _has_news(self) -> bool:
-        now = time.monotonic()
+    def look(self, now: float) -> WakeReason:
+        """See `WakeSource.look`."""
         if self._listener is None:
-            if self._listen is None or now < self._deaf_until:
-                return False
-            self._listener = self._listen()
-            self._ask(now)
-            return True  # whatever came before is not heard
-        news = False
-        for payload in self._listener.heard():
+            if self._database is None or now < self._poll_until:
+                return WakeReason.NONE
+            self._listener = Listener(self._database, self._store.channel)
+            self._send_nonce(now)
+            return WakeReason.ANY  # earlier notifications were not received
+        is_notified = False
+        for payload in self._listener.received():
             if payload == self._nonce:
-                self._nonce, self._nonce_until, self._was_heard = "", now + _ASK_EVERY, True
-            news = news or payload in self._queues
-        if news:
-            # Work that is committed within HUSH of a notification is not told of: see `notifier`.
+                self._nonce, self._nonce_until, self._nonce_came = "", now + _NONCE_EVERY, True
+            is_notified = is_notified or payload in self._queues
+        if is_notified:
+            # Work that is committed within HUSH of a notification is not notified: see `notifier`.
             self._look_again = now + HUSH
-        elif self._look_again is not None and now >= self._look_again:
-            self._look_again = None
-            news = True
+        elif now >= self._look_again:
+            self._look_again, is_notified = math.inf, True
         if now >= self._nonce_until:
             if not self._nonce:
-                self._ask(now)
+                self._send_nonce(now)
             else:
                 self._give_up(now)
-        return news
+        return WakeReason.ANY if is_notified else WakeReason.NONE
 
-    def _ask(self, now: float) -> None:
-        self._nonce, self._nonce_until = f"{_NONCE}{secrets.token_hex(8)}", now + _HEARD_WITHIN
-        self._notifier.tell([self._nonce])
+    def next_look(self, now: float) -> tuple[float, Sequence[int]]:
+        """See `WakeSource.next_look`."""
+        if self._listener is not None:
+            return min(self._look_again, self._nonce_until) - now, (self._listener.fileno(),)
+        return min(self._look_again, math.inf if self._database is None else self._poll_until) - now, ()
 
-    def _give_up(self, now: float) -> None:
-        self._hang_up()
-        if self._was_heard:  # this connection has died: the next turn makes another
-            self._was_heard = False
-            return
-        self._deaf_until = now + _DEAF_FOR
-        _log.warning(
-            "LISTEN hears nothing, as behind pgbouncer in transaction mode: workers poll; give a direct listen_url"
-        )
-
-    def _hang_up(self) -> None:
+    def close(self) -> None:
+        """See `WakeSource.close`."""
         listener, self._listener = self._listener, None
         if listener is not None:
             listener.close()
 
-    def _until(self, deadline: float) -> float:
-        again = deadline if self._look_again is None else self._look_again
-        if self._listener is not None:
-            return min(deadline, again, self._nonce_until)
-        return deadline if self._listen is None else min(deadline, self._deaf_until)
+    def _send_nonce(self, now: float) -> None:
+        self._nonce, self._nonce_until = f"{_NONCE}{secrets.token_hex(8)}", now + _NONCE_WITHIN
+        self._store.notifier.send([self._nonce])
+
+    def _give_up(self, now: float) -> None:
+        self.close()
+        if self._nonce_came:  # this connection has died: the next look makes another
+            self._nonce_came = False
+            return
+        self._poll_until = now + _POLL_FOR
+        _log.warning(
+            "LISTEN hears nothing, as behind pgbouncer in transaction mode: workers poll; give a direct listen_url"
+        )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from scheduler.leases import MoveAnswer
 from scheduler.states import MOVES, JobState
-from scheduler_backends.sql.arguments import slices
+from scheduler_backends.sql.slices import slices
 from scheduler_backends.sql.states import shown_state
 from scheduler_backends.sql.versions import check_version
 from scheduler_backends.sqlite import schema

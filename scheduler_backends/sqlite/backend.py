@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-from functools import partial
 from itertools import count
 from typing import Self
 
@@ -12,7 +11,8 @@ from scheduler.backend import Backend
 from scheduler.clock import Clock, SystemClock
 from scheduler.limits import check_kind
 from scheduler.queues import Retention
-from scheduler_backends.sql.rows import to_micros
+from scheduler.waiting import WaiterRegistry
+from scheduler_backends.sql.moments import to_micros
 from scheduler_backends.sql.unreadable import Finds
 from scheduler_backends.sqlite.admin import AdminHooks
 from scheduler_backends.sqlite.connection import Synchronous
@@ -25,11 +25,12 @@ from scheduler_backends.sqlite.reads import ReadHooks
 from scheduler_backends.sqlite.settle import SettleHooks
 from scheduler_backends.sqlite.statements import Statements
 from scheduler_backends.sqlite.store import Store
-from scheduler_backends.sqlite.waiter import WaiterRegistry, WaitHooks
-from scheduler_backends.sqlite.watching import Watch
+from scheduler_backends.sqlite.waiter import WaiterHooks
 
 
-class SqliteBackend(EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, AdminHooks, ReadHooks, WaitHooks, Backend):
+class SqliteBackend(
+    EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, AdminHooks, ReadHooks, WaiterHooks, Backend
+):
     """
     Jobs in an SQLite file, which is created if it does not exist.
 
@@ -77,13 +78,12 @@ class SqliteBackend(EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, Adm
         self.retention = options.retention
         self.clock = None if clock is None else check_kind("clock", clock, Clock)
         self._system_clock = SystemClock()
-        file, statements = File(path, options), Statements(options.prefix)
         self._store = Store(
-            file=file,
-            statements=statements,
+            file=File(path, options),
+            statements=Statements(options.prefix),
             retention=options.retention,
             now=self._now,
-            waiters=WaiterRegistry(partial(Watch, file, statements.pending_work, now=self._now)),
+            waiters=WaiterRegistry(),
         )
         self._known_queues = set()
         self._turns = count()

@@ -12,10 +12,12 @@ from scheduler.arguments import check_jobs
 from scheduler.errors import BackendError, ConfigError
 from scheduler.jobs import NewJob
 from scheduler.leases import Enqueued
-from scheduler_backends.sql.arguments import slices
+from scheduler_backends.sql.columns import JobRow
 from scheduler_backends.sql.connections import Execute, Parameters, executor
 from scheduler_backends.sql.decoding import job_of
-from scheduler_backends.sql.rows import WAKE_HORIZON, Insertion, JobRow, insertion, stored_job
+from scheduler_backends.sql.encoding import Moments, moments_of, stored_job, values_of
+from scheduler_backends.sql.moments import WAKE_HORIZON
+from scheduler_backends.sql.slices import slices
 from scheduler_backends.sqlite import schema
 from scheduler_backends.sqlite.errors import OUTSIDE_ERRORS, translated
 from scheduler_backends.sqlite.store import Store, accept_any_text
@@ -37,12 +39,13 @@ class EnqueueHooks:
                 now = self._store.now()
                 for queue in unknown:
                     connection.execute(self._store.statements.add_queue, (queue,))
-                rows = [insertion(job, now) for job in part]
-                results += self._insert_all(connection, part, rows)
+                moments = [moments_of(job, now) for job in part]
+                results += self._insert_all(connection, part, moments)
             self._known_queues |= unknown
-            soon = [row for row in rows if row.due_at <= now + WAKE_HORIZON]
-            reason = WakeReason.JOBS_READY if all(row.due_at <= now for row in soon) else WakeReason.ANY
-            self._store.waiters.notify({row.queue for row in soon}, reason)
+            due = [(job.queue, at.due_at) for job, at in zip(part, moments, strict=True)]
+            soon = {queue for queue, due_at in due if due_at <= now + WAKE_HORIZON}
+            all_ready = all(due_at <= now for _, due_at in due)
+            self._store.waiters.notify(soon, WakeReason.JOBS_READY if all_ready else WakeReason.ANY)
         return results
 
     def enqueue_with(self, connection: object, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
@@ -60,11 +63,12 @@ class EnqueueHooks:
                 if not schema.is_current(execute, options.prefix, may_migrate=options.migrate):
                     schema.migrate(execute, options.prefix)
             now = self._store.now()
-            rows = [insertion(job, now) for job in checked]
-            return [
-                self._result(execute, job, row, is_stored=execute(self._store.statements.insert, row).rowcount == 1)
-                for job, row in zip(checked, rows, strict=True)
-            ]
+            results = []
+            for job in checked:
+                moments = moments_of(job, now)
+                cursor = execute(self._store.statements.insert, (*moments, *values_of(job)))
+                results.append(self._result(execute, job, moments, is_stored=cursor.rowcount == 1))
+            return results
         except Exception as error:
             cause = getattr(error, "orig", error)  # SQLAlchemy wraps the driver's
             if isinstance(cause, OUTSIDE_ERRORS):
@@ -72,24 +76,25 @@ class EnqueueHooks:
             raise
 
     def _insert_all(
-        self, connection: sqlite3.Connection, jobs: Sequence[NewJob], rows: Sequence[Insertion]
+        self, connection: sqlite3.Connection, jobs: Sequence[NewJob], moments: Sequence[Moments]
     ) -> list[Enqueued]:
         insert = self._store.statements.insert
+        rows = [(*at, *values_of(job)) for job, at in zip(jobs, moments, strict=True)]
         # A single one needs no transaction around it, which executemany would begin.
         cursor = connection.execute(insert, rows[0]) if len(rows) == 1 else connection.executemany(insert, rows)
         all_new = cursor.rowcount == len(rows)
         return [
-            self._result(connection.execute, job, row, is_stored=all_new) for job, row in zip(jobs, rows, strict=True)
+            self._result(connection.execute, job, at, is_stored=all_new) for job, at in zip(jobs, moments, strict=True)
         ]
 
-    def _result(self, execute: Execute, job: NewJob, row: Insertion, *, is_stored: bool) -> Enqueued:
+    def _result(self, execute: Execute, job: NewJob, moments: Moments, *, is_stored: bool) -> Enqueued:
         if is_stored:
-            return Enqueued(job=stored_job(job, row.run_at, row.due_at, row.created_at), is_new=True)
+            return Enqueued(job=stored_job(job, *moments), is_new=True)
         found = execute(self._store.statements.find, (job.queue, job.id)).fetchone()
         if found is None:
             raise BackendError(f"job {job.id} was neither stored nor found")
-        kept = JobRow._make(found)
-        return Enqueued(job=job_of(kept, row.created_at), is_new=kept.nonce == job.nonce)
+        row = JobRow._make(found)
+        return Enqueued(job=job_of(row, moments.created_at), is_new=row.nonce == job.nonce)
 
     def _check_file(self, execute: Execute) -> None:
         _, _, path = execute("PRAGMA database_list", ()).fetchone() or ("", "", "")

@@ -11,14 +11,13 @@ import math
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from scheduler.errors import BackendClosed, BackendError, BackendUnavailable
-from scheduler.processes import PerProcess
+from scheduler.processes import PerProcess, suspend_at_forks, suspend_briefly
 from scheduler_backends.sqlite.connection import Connection, check_sqlite, is_empty
 from scheduler_backends.sqlite.errors import OUTSIDE_ERRORS, is_of_connection, translating
-from scheduler_backends.sqlite.forks import close_all_connections, suspend_at_forks
 from scheduler_backends.sqlite.gate import Gate
 from scheduler_backends.sqlite.opening import Opening
 from scheduler_backends.sqlite.options import Options
@@ -68,24 +67,21 @@ class File:
                     connection.close()
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
-        """The reading connection. Each statement sees the last commit."""
-        mine = self._see_to_schema()
-        with self._using(mine.reader):
-            self._check_file(mine, mine.reader)
-            if mine.reader.connection is None:
-                mine.reader.connection = self._opening.connect()
-            yield mine.reader.connection
+    def reading(self, *, watching: bool = False) -> Iterator[Connection]:
+        """
+        Use the reading connection. Each statement sees the last commit.
 
-    @contextmanager
-    def watching(self) -> Iterator[Connection]:
-        """The waiters' connection: a call may hold the other two for long."""
-        mine = self._see_to_schema()
-        with self._using(mine.watcher):
-            self._check_file(mine, mine.watcher)
-            if mine.watcher.connection is None:
-                mine.watcher.connection = self._opening.connect()
-            yield mine.watcher.connection
+        watching: use that of the waiters, since a call may hold the other one for long.
+        """
+        mine = self._open.get(Open)
+        if not mine.is_prepared:
+            self._check_schema(mine)
+        slot = mine.watcher if watching else mine.reader
+        with self._using(slot):
+            self._check_file(mine, slot)
+            if slot.connection is None:
+                slot.connection = self._opening.connect()
+            yield slot.connection
 
     def wrote_since(self, moment: float) -> bool:
         """Whether this process is writing, or has written since *moment*."""
@@ -113,13 +109,14 @@ class File:
         with mine.writer.lock.entry(), mine.reader.lock.entry(), mine.watcher.lock.entry():
             mine.drop_all()
 
-    def suspend(self) -> None:
-        """Close the connections, and let nobody use one before `resume`. See `forks`."""
-        self._open.get(Open).suspend(self.options.timeout)
+    def suspend(self) -> Callable[[], None]:
+        """
+        Close the connections, and let nobody use one until the returned function is called. See `Suspendable`.
 
-    def resume(self) -> None:
-        """Let the calls go on; they connect anew."""
-        self._open.get(Open).resume()
+        SQLite counts its locks within a process. A forked child with copies of its parent's connections would take no
+        locks of its own, and other processes would delete the write-ahead log that it uses.
+        """
+        return self._open.get(Open).suspend(self.options.timeout)
 
     @contextmanager
     def _using(self, slot: Slot) -> Iterator[None]:
@@ -146,7 +143,9 @@ class File:
             yield
         except BackendError as error:
             if is_of_connection(error.__cause__):
-                close_all_connections(self.path)
+                # SQLite shares more than its locks within a process: what one connection has opened read-only stays so
+                # for all. So all of this process's connections to the file are closed, and opened again when used.
+                suspend_briefly(lambda member: isinstance(member, File) and member.path == self.path)
             raise
 
     @contextmanager
@@ -177,13 +176,10 @@ class File:
             f"{self.path} or its log was removed or replaced while it was open; the next call opens what is there then"
         )
 
-    def _see_to_schema(self) -> Open:
-        mine = self._open.get(Open)
-        if not mine.is_prepared:
-            with self._using(mine.reader):
-                self._check_file(mine, mine.reader)
-                self._opening.reader(mine)
-            if not mine.is_prepared:
-                with self.writing(single=True):
-                    pass
-        return mine
+    def _check_schema(self, mine: Open) -> None:
+        with self._using(mine.reader):
+            self._check_file(mine, mine.reader)
+            self._opening.reader(mine)
+        if not mine.is_prepared:  # something must be written first
+            with self.writing(single=True):
+                pass

@@ -9,9 +9,10 @@ from operator import attrgetter
 
 from scheduler.jobs import Job
 from scheduler.leases import Lease
-from scheduler_backends.sql.arguments import SLICE
+from scheduler_backends.sql.columns import JobRow
 from scheduler_backends.sql.decoding import leases_of
-from scheduler_backends.sql.rows import JobRow, later
+from scheduler_backends.sql.moments import later
+from scheduler_backends.sql.slices import SLICE
 from scheduler_backends.sql.unreadable import Finds
 from scheduler_backends.sqlite.store import Store, accept_any_text
 

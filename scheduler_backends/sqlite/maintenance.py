@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from scheduler.jobs import LEASE_EXPIRED
 from scheduler.leases import Promotion, Recovery
 from scheduler.states import TERMINAL, JobState
-from scheduler_backends.sql.arguments import SLICE, slices
-from scheduler_backends.sql.rows import error_document, later
+from scheduler_backends.sql.fields import error_document
+from scheduler_backends.sql.moments import later
+from scheduler_backends.sql.slices import SLICE, slices
 from scheduler_backends.sql.states import CODES, DEAD, SCHEDULED
 from scheduler_backends.sql.unreadable import STRAYED, Finds
 from scheduler_backends.sqlite.store import Store

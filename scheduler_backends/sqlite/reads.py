@@ -8,11 +8,11 @@ from scheduler.arguments import is_possible_id
 from scheduler.jobs import Job
 from scheduler.queues import QueueStats
 from scheduler.states import JobState
-from scheduler_backends.sql.arguments import SLICE, slices
+from scheduler_backends.sql.columns import JobRow
 from scheduler_backends.sql.counting import CAP, queue_stats
 from scheduler_backends.sql.cursors import first_position, next_priority, read_place, write_place
 from scheduler_backends.sql.decoding import job_of
-from scheduler_backends.sql.rows import JobRow
+from scheduler_backends.sql.slices import SLICE, slices
 from scheduler_backends.sqlite.store import Store, accept_any_text
 
 

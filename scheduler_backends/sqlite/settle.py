@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from scheduler.leases import Completion, Failure, Lease
 from scheduler.states import JobState
-from scheduler_backends.sql.rows import WAKE_HORIZON, error_document, later
+from scheduler_backends.sql.fields import error_document
+from scheduler_backends.sql.moments import WAKE_HORIZON, later
 from scheduler_backends.sql.states import DEAD, RETRY_WAIT
 from scheduler_backends.sqlite.store import Store
 

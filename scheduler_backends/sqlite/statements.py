@@ -12,8 +12,10 @@ from typing import Final
 from scheduler.limits import MAX_ERRORS
 from scheduler.states import JobState
 from scheduler_backends.sql.checks import MOST, STRAY
+from scheduler_backends.sql.columns import COLUMNS, STORED
 from scheduler_backends.sql.cursors import goes_by_priority
-from scheduler_backends.sql.rows import COLUMNS, EARLIEST, LATEST, Insertion
+from scheduler_backends.sql.encoding import Moments
+from scheduler_backends.sql.moments import EARLIEST, LATEST
 from scheduler_backends.sql.states import (
     CANCELLED,
     CODES,
@@ -99,8 +101,9 @@ WHERE EXISTS (SELECT 1 FROM {job} AS j WHERE {ready})
         held = f"""FROM json_each(:queues) AS q, {job} AS j
 WHERE j.state = {LEASED} AND j.queue = q.value AND j.lease_token = :token"""
         stray = f"FROM json_each(:queues) AS q, {job} AS j WHERE j.queue = q.value AND {STRAY}"
-        self.insert = f"""INSERT INTO {job} ({", ".join(Insertion._fields)}, state)
-VALUES ({", ".join("?" for _ in Insertion._fields)}, {SCHEDULED}) ON CONFLICT DO NOTHING"""
+        inserted = (*Moments._fields, *STORED)
+        self.insert = f"""INSERT INTO {job} ({", ".join(inserted)}, state)
+VALUES ({", ".join("?" for _ in inserted)}, {SCHEDULED}) ON CONFLICT DO NOTHING"""
         self.find = f"SELECT {_COLUMNS} FROM {job} WHERE queue = ? AND id = ?"
         # Is there anything at all for a lease call? Answered without a write lock, so that an idle worker takes none.
         self.any_work = f"SELECT EXISTS (SELECT 1 {cells}) OR EXISTS (SELECT 1 {held})"

@@ -9,12 +9,12 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from scheduler.leases import Lease
 from scheduler.queues import Retention
-from scheduler_backends.sql.arguments import slices
+from scheduler.waiting import WaiterRegistry
 from scheduler_backends.sql.connections import Parameters
+from scheduler_backends.sql.slices import slices
 from scheduler_backends.sqlite.errors import UndecodableTextError
 from scheduler_backends.sqlite.file import File
 from scheduler_backends.sqlite.statements import Statements
-from scheduler_backends.sqlite.waiter import WaiterRegistry
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

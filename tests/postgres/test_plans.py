@@ -19,7 +19,7 @@ MANY: Final = 20_000
 
 def pages_of_a_lease(backend, postgres_url) -> int:
     """How many pages of tables and indexes the server touches to lease ten jobs."""
-    statement = backend._store.statements.leasing.lease(16)
+    statement = backend._store.statements.lease.lease[16]
     asked = {
         "now": None, "queues": [QUEUE], "token": new_token(), "worker_id": "w", "duration": 60_000_000, "limit": 10,
         "share": 10,
@@ -143,13 +143,13 @@ def test_jobs_of_a_state_are_found_by_index_where_others_were_stored_first(
             direct.execute(f"VACUUM ANALYZE {schema}.job")
         statements = backend._store.statements
         direct.autocommit = False
-        purge = plan_of(direct, statements.curating.purge(state), queue=QUEUE, limit=10)
+        purge = plan_of(direct, statements.admin.purge[state], queue=QUEUE, limit=10)
         assert pages(purge) <= 300
         direct.rollback()
         stats = plan_of(direct, statements.reads.stats, queues=[QUEUE])
         direct.rollback()
         assert not seq_scans(stats)
-        outlived = plan_of(direct, statements.curating.outlived, queues=[QUEUE], state=SUCCEEDED, kept=2**52)
+        outlived = plan_of(direct, statements.maintenance.outlived, queues=[QUEUE], state=SUCCEEDED, kept=2**52)
         direct.rollback()
         assert pages(outlived) <= 50
 
@@ -169,7 +169,7 @@ def test_no_page_of_a_list_reads_those_before_it_nor_the_ready_jobs(backend, pos
         insert(direct, schema, stored, FUTURE, MANY)
         insert(direct, schema, stored, "9000000000000000", MANY)
         direct.execute(f"VACUUM ANALYZE {schema}.job")
-        statement = backend._store.statements.reads.walk(state)
+        statement = backend._store.statements.reads.walk[state]
         (middle,) = direct.execute(
             f"SELECT id FROM {schema}.job WHERE due_at = 9000000000000000 ORDER BY id OFFSET %s LIMIT 1", [MANY // 2]
         ).fetchone()
@@ -183,7 +183,7 @@ def test_a_recovery_that_finds_nothing_reads_each_lease_once(backend, postgres_u
     backend.enqueue([NewJob(type="mail", queue=QUEUE) for _ in range(2_000)])
     for _ in range(2):
         backend.lease([QUEUE], token=new_token(), worker_id="w", duration=3_600.0, limit=1_000)
-    statement = backend._store.statements.leasing.next_expiry
+    statement = backend._store.statements.maintenance.next_expiry
     with psycopg.connect(postgres_url) as direct:
         (plan,) = direct.execute(
             f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", {"now": None, "queues": [QUEUE]}
