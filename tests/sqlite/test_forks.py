@@ -42,7 +42,7 @@ while waiter.wait(0.05):
     pass
 # A fork in C at a moment when another thread is inside SQLite, or asks for the interpreter's lock, leaves a child that
 # waits for that thread for ever. So the thread looks at nothing until something is written, and asks patiently.
-waiter._watch._next = math.inf
+waiter._source._next = math.inf
 sys.setswitchinterval(60.0)
 waiting = threading.Thread(target=lambda: waiter.wait(600.0))  # polls the descriptor of inotify
 waiting.start()
@@ -77,7 +77,7 @@ for end in ends:
         ids += json.loads(text.read())
 waiter.interrupt()
 waiting.join(30)
-waiter._watch._next = 0.0
+waiter._source._next = 0.0
 while waiter.wait(0.05):
     pass
 other = SqliteBackend(sys.argv[1])
