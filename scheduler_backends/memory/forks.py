@@ -1,8 +1,9 @@
 """
-What a fork does to the locks of this process's memory backends.
+Forks of a process that has memory backends.
 
-Without Python's hooks nothing here runs. The child has locks of its own all the same (`PerProcess`), and a move that
-was half done at the fork is put right by its next call, as any that was cut short.
+A fork waits until no other thread is inside a call, so that the child's copy holds no half-done move. Without Python's
+hooks nothing here runs. The child has locks of its own all the same (`PerProcess`), and its next call repairs a
+half-done move, as that of any call that was interrupted.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from weakref import WeakSet
 from scheduler.locks import StoreLock
 from scheduler.processes import PerProcess
 
-_PATIENCE = 5.0  # seconds that a fork waits for a move under way in another thread
+_TIMEOUT = 5.0  # seconds that a fork waits for a call under way in another thread
 
 
 class Forked(Protocol):
@@ -27,23 +28,22 @@ class Forked(Protocol):
         ...
 
 
-# Guards _members, and lets one fork at a time take their locks. Re-entrant, for a fork in a signal handler.
+# Guards _watched, and lets one fork at a time take the locks. Re-entrant, for a fork in a signal handler.
 _locks: PerProcess[threading.RLock] = PerProcess()
-_members: WeakSet[Forked] = WeakSet()
+_watched: WeakSet[Forked] = WeakSet()
 _taken: list[Forked] = []  # by the fork under way
 
 
-def watch(member: Forked) -> None:
-    """Look after *member* at every fork, as long as somebody else holds it."""
+def watch(forked: Forked) -> None:
+    """Take the lock of *forked* at every fork, as long as something else refers to it."""
     with _locks.get(threading.RLock):
-        _members.add(member)
+        _watched.add(forked)
 
 
 def _before() -> None:
-    # No move of another thread may be half done in the child's copy. One of this very thread may, where a signal
-    # handler forks inside it: the child finishes it at its first call.
+    # A call of this very thread may be under way, where a signal handler forks inside it: the child repairs it.
     _locks.get(threading.RLock).acquire()
-    _taken.extend(member for member in list(_members) if member.store_lock.acquire(_PATIENCE))
+    _taken.extend(forked for forked in list(_watched) if forked.store_lock.acquire(_TIMEOUT))
 
 
 def _after_in_parent() -> None:

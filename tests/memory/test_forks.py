@@ -106,7 +106,7 @@ def test_a_lock_held_at_a_fork_without_hooks_does_not_stop_the_child() -> None:
 
 def test_a_lock_that_another_thread_keeps_does_not_stop_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as a clock of the user's that hangs. The wait for it has an end, and the child a lock of its own."""
-    monkeypatch.setattr(forks, "_PATIENCE", 0.05)
+    monkeypatch.setattr(forks, "_TIMEOUT", 0.05)
     backend = MemoryBackend()
     entered, leave = threading.Event(), threading.Event()
 

@@ -183,7 +183,7 @@ def test_a_bell_that_nobody_hears_stays_short(backend: MemoryBackend) -> None:
         add(backend)
         complete(backend, lease(backend))
         waiter.interrupt()
-    assert waiter._own_signals.get(SimpleQueue).qsize() <= 2
+    assert waiter._signals.get(SimpleQueue).qsize() <= 2
 
 
 def test_closed_waiters_are_forgotten(backend: MemoryBackend) -> None:

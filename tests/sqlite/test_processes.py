@@ -103,7 +103,7 @@ def test_a_stopped_process_in_the_gate_holds_nobody_up_for_ever(path):
 
 def hold_the_gate(path: str) -> None:
     backend = SqliteBackend(path)
-    with backend._file.writing():
+    with backend._store.file.writing():
         Path(f"{path}.held").touch()
         signal.pause()
 
