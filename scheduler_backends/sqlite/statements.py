@@ -13,7 +13,7 @@ from scheduler.limits import MAX_ERRORS
 from scheduler.states import JobState
 from scheduler_backends.sql.checks import MOST, STRAY
 from scheduler_backends.sql.columns import COLUMNS, STORED
-from scheduler_backends.sql.cursors import goes_by_priority
+from scheduler_backends.sql.cursors import KEYS, goes_by_priority
 from scheduler_backends.sql.encoding import Moments
 from scheduler_backends.sql.moments import EARLIEST, LATEST
 from scheduler_backends.sql.states import (
@@ -29,6 +29,7 @@ from scheduler_backends.sql.states import (
 )
 
 _COLUMNS: Final = ", ".join(COLUMNS)
+_INSERTED: Final = (*Moments._fields, *STORED)
 _PRIORITIES: Final = "(VALUES (0), (1), (2), (3))"
 
 # One way out of leased: nobody holds the job any more. The token alone says who does.
@@ -73,15 +74,8 @@ _STANDING: Final[Mapping[JobState, str]] = {
 }
 # Which rows stand in a state. Each repeats the predicate of the index that finds them.
 
-# By what a list walks, besides the id.
-_KEYS: Final[Mapping[JobState, str]] = {
-    **dict.fromkeys((JobState.SCHEDULED, JobState.READY, JobState.RETRY_WAIT), "due_at"),
-    **dict.fromkeys((JobState.SUCCEEDED, JobState.CANCELLED, JobState.DEAD), "finished_at"),
-    JobState.LEASED: "lease_token",
-}
-
 _BEHIND: Final[Mapping[JobState, str]] = {
-    **{state: f"{_STANDING[state]} AND ({key}, id) > (:key, :id)" for state, key in _KEYS.items()},
+    **{state: f"{_STANDING[state]} AND ({key}, id) > (:key, :id)" for state, key in KEYS.items()},
     **{state: f"{waiting} AND {_BEHIND_LATER}" for state, waiting in _AHEAD.items()},
 }
 
@@ -156,9 +150,9 @@ WHERE queue = ? AND state = ? AND state IN {FINISHED} AND finished_at <= ?)"""
             for state, shown_state in _STANDING.items()
         }
         self.walk = {
-            state: f"""SELECT {_COLUMNS}, {_KEYS[state]} FROM {job}
+            state: f"""SELECT {_COLUMNS} FROM {job}
 WHERE {_BEHIND[state]} {"AND priority = :priority" if goes_by_priority(state) else ""}
-ORDER BY {_KEYS[state]}, id LIMIT :limit"""
+ORDER BY {KEYS[state]}, id LIMIT :limit"""
             for state in JobState
         }
         # SCHEDULED counts the retries that wait as well: no index tells them apart.
