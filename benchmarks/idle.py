@@ -14,7 +14,7 @@ from benchmarks.command import main
 from benchmarks.counters import requests
 from benchmarks.measure import CALLS_PER_SECOND, PERCENT_OF_A_CORE, SWITCHES_PER_SECOND, Measure
 from scheduler import Worker, WorkerConfig
-from scheduler.backend import Backend
+from scheduler.backend import METHODS, Backend
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -61,7 +61,7 @@ def _now(calls: list[str], trips: Callable[[], int] | None) -> dict[str, float]:
 def count_calls(backend: Backend) -> list[str]:
     """Return a list to which the names of the backend's methods are added when they are called."""
     calls: list[str] = []
-    for name in Backend.__abstractmethods__:
+    for name in METHODS:
         setattr(backend, name, _counted(getattr(backend, name), name, calls))
     return calls
 

@@ -11,7 +11,7 @@ from benchmarks.benchmark_store import BenchmarkStore
 from benchmarks.command import main
 from benchmarks.measure import JOBS_PER_SECOND, Baseline, Measure
 from benchmarks.worker_throughput import drain_on, tuned
-from scheduler.backend import TopologyAdmin
+from scheduler.abilities import TopologyAdmin
 
 MANY = 8
 

@@ -18,12 +18,12 @@ from typing import TypeVar
 
 from scheduler.backend import Backend
 from scheduler.clock import Clock, SystemClock, later
-from scheduler.errors import BackendClosed, ConfigError
+from scheduler.errors import BackendClosed
 from scheduler.jobs import LEASE_EXPIRED, ErrorDetail, ErrorRecord, Job, NewJob
-from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, Promotion, Recovery, Renewal
-from scheduler.limits import MAX_ERRORS, check_duration, check_kind, check_limit, check_name, check_queues, check_token
+from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, Promotion, Recovery
+from scheduler.limits import MAX_ERRORS, check_kind
 from scheduler.locks import StoreLock
-from scheduler.queues import Page, QueueStats, Retention, cursor_of, place_of
+from scheduler.queues import QueueStats, Retention
 from scheduler.states import MOVES, TERMINAL, JobState
 from scheduler.urls import RETENTION_OPTIONS, retention_from, split_options
 
@@ -63,74 +63,67 @@ class DictBackend(Backend):
         _, options = split_options(url, RETENTION_OPTIONS)
         return cls(retention=retention_from(options))
 
-    def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
+    def _enqueue(self, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
         with self._open() as now:
             return [self._store(new, now) for new in jobs]
 
-    def promote_due(self, queues: Sequence[str], limit: int) -> Promotion:
-        names, limit = check_queues(queues), check_limit(limit)
+    def _promote_due(self, queues: Sequence[str], limit: int) -> Promotion:
         with self._open() as now:
-            waiting = sorted(self._in(names, JobState.SCHEDULED, JobState.RETRY_WAIT), key=_due)
+            waiting = sorted(self._in(queues, JobState.SCHEDULED, JobState.RETRY_WAIT), key=_due)
             due = [row for row in waiting if _due(row) <= now][:limit]
             for row in due:
                 self._move(row, JobState.READY, now)
             return Promotion(moved=len(due), next_due=_seconds_to(waiting[len(due) :], _due, now))
 
-    def lease(
+    def _lease(
         self, queues: Sequence[str], *, token: str, worker_id: str, duration: float, limit: int
     ) -> Sequence[Lease]:
-        names, limit = check_queues(queues), check_limit(limit)
-        token, seconds = check_token(token), check_duration(duration)
-        check_name("worker_id", worker_id, ConfigError)
         with self._open() as now:
             held = [row for row in self._rows.values() if row.token == token]
             self._turn += 1
-            first = self._turn % len(names)
-            lines = [self._line(name) for name in (*names[first:], *names[:first])]
+            first = self._turn % len(queues)
+            lines = [self._line(name) for name in (*queues[first:], *queues[:first])]
             taken = [row for turn in zip_longest(*lines) for row in turn if row is not None]
             for row in taken[: max(0, limit - len(held))]:
-                changes = {"lease_owner": worker_id, "lease_expires_at": later(now, seconds)}
+                changes = {"lease_owner": worker_id, "lease_expires_at": later(now, duration)}
                 self._move(row, JobState.LEASED, now, attempts=row.job.attempts + 1, **changes)
                 row.token = token
                 held.append(row)
             return [Lease(job=row.job, token=token, expires_at=_expiry(row)) for row in held]
 
-    def renew(self, leases: Sequence[Lease], duration: float) -> Renewal:
-        length = check_duration(duration)
-
+    def _renew(self, leases: Sequence[Lease], duration: float) -> Sequence[Lease]:
         def prolong(row: Row, _: Lease, now: datetime) -> None:
-            row.job = replace(row.job, lease_expires_at=later(now, length))
+            row.job = replace(row.job, lease_expires_at=later(now, duration))
 
-        return Renewal(refused=self._settle(leases, prolong))
+        return self._settle_each(leases, prolong)
 
-    def complete(self, completions: Sequence[Completion]) -> Sequence[Lease]:
+    def _complete(self, completions: Sequence[Completion]) -> Sequence[Lease]:
         def succeed(row: Row, completion: Completion, now: datetime) -> None:
             self._move(row, JobState.SUCCEEDED, now, result=completion.result)
 
-        return self._settle(completions, succeed)
+        return self._settle_each(completions, succeed)
 
-    def retry(self, failures: Sequence[Failure]) -> Sequence[Lease]:
+    def _retry(self, failures: Sequence[Failure]) -> Sequence[Lease]:
         def put_back(row: Row, failure: Failure, now: datetime) -> None:
             due_at = later(now, failure.delay)
             self._fail(row, failure, JobState.RETRY_WAIT, now, due_at=due_at)
 
-        return self._settle(failures, put_back)
+        return self._settle_each(failures, put_back)
 
-    def bury(self, failures: Sequence[Failure]) -> Sequence[Lease]:
-        return self._settle(failures, lambda row, failure, now: self._fail(row, failure, JobState.DEAD, now))
+    def _bury(self, failures: Sequence[Failure]) -> Sequence[Lease]:
+        return self._settle_each(failures, lambda row, failure, now: self._fail(row, failure, JobState.DEAD, now))
 
-    def release(self, leases: Sequence[Lease]) -> Sequence[Lease]:
+    def _release(self, leases: Sequence[Lease]) -> Sequence[Lease]:
         def give_back(row: Row, _: Lease, now: datetime) -> None:
             ready_at = row.ready_at
             self._move(row, JobState.READY, now, attempts=row.job.attempts - 1)
             row.ready_at = ready_at  # it had its turn already
 
-        return self._settle(leases, give_back)
+        return self._settle_each(leases, give_back)
 
-    def recover_expired(self, queues: Sequence[str], limit: int) -> Recovery:
-        names, limit = check_queues(queues), check_limit(limit)
+    def _recover_expired(self, queues: Sequence[str], limit: int) -> Recovery:
         with self._open() as now:
-            leased = sorted(self._in(names, JobState.LEASED), key=_expiry)
+            leased = sorted(self._in(queues, JobState.LEASED), key=_expiry)
             expired = [row for row in leased if _expiry(row) <= now][:limit]
             dead = 0
             for row in expired:
@@ -141,53 +134,42 @@ class DictBackend(Backend):
             next_expiry = _seconds_to(leased[len(expired) :], _expiry, now)
             return Recovery(ready=len(expired) - dead, dead=dead, next_expiry=next_expiry)
 
-    def cancel(self, queue: str, ids: Sequence[str]) -> Sequence[MoveAnswer]:
+    def _cancel(self, queue: str, ids: Sequence[str]) -> Sequence[MoveAnswer]:
         return self._ask("cancel", queue, ids, JobState.CANCELLED, {})
 
-    def requeue(self, queue: str, ids: Sequence[str]) -> Sequence[MoveAnswer]:
+    def _requeue(self, queue: str, ids: Sequence[str]) -> Sequence[MoveAnswer]:
         return self._ask("requeue", queue, ids, JobState.READY, {"attempts": 0, "crashes": 0})
 
-    def get(self, queue: str, ids: Sequence[str]) -> Mapping[str, Job]:
-        name, wanted = check_name("queue", queue, ConfigError), _check_ids(ids)
+    def _get(self, queue: str, ids: Sequence[str]) -> Mapping[str, Job]:
         with self._open():
-            return {id: self._rows[name, id].job for id in wanted if (name, id) in self._rows}
+            return {id: self._rows[queue, id].job for id in ids if (queue, id) in self._rows}
 
-    def list(self, queue: str, state: JobState, *, cursor: str | None = None, limit: int = 100) -> Page:
-        name, limit = check_name("queue", queue, ConfigError), check_limit(limit)
-        last = "" if cursor is None else place_of(name, state, cursor)
+    def _list(self, queue: str, state: JobState, place: str | None, limit: int) -> tuple[Sequence[Job], str | None]:
         with self._open():
-            jobs = sorted((row.job for row in self._in((name,), state)), key=lambda job: job.id)
-        rest = [job for job in jobs if cursor is None or job.id > last]
-        more = cursor_of(name, state, rest[limit - 1].id) if len(rest) > limit else None
-        return Page(jobs=tuple(rest[:limit]), cursor=more)
+            jobs = sorted((row.job for row in self._in((queue,), state)), key=lambda job: job.id)
+        rest = [job for job in jobs if place is None or job.id > place]
+        return rest[:limit], rest[limit - 1].id if len(rest) > limit else None
 
-    def stats(self, queues: Sequence[str] | None = None) -> Sequence[QueueStats]:
-        names = None if queues is None else check_queues(queues)
+    def _stats(self, queues: Sequence[str] | None) -> Sequence[QueueStats]:
         with self._open() as now:
-            return [self._numbers(name, now) for name in sorted(self._queues if names is None else names)]
+            return [self._numbers(name, now) for name in sorted(self._queues if queues is None else queues)]
 
-    def pause(self, queue: str) -> None:
-        name = check_name("queue", queue, ConfigError)
+    def _pause(self, queue: str) -> None:
         with self._open():
-            self._paused.add(name)
-            self._queues.add(name)
+            self._paused.add(queue)
+            self._queues.add(queue)
 
-    def resume(self, queue: str) -> None:
-        name = check_name("queue", queue, ConfigError)
+    def _resume(self, queue: str) -> None:
         with self._open():
-            self._paused.discard(name)
+            self._paused.discard(queue)
 
-    def purge(self, queue: str, state: JobState, limit: int) -> int:
-        name, limit = check_name("queue", queue, ConfigError), check_limit(limit)
-        if state is JobState.LEASED:
-            raise ConfigError("state", "leased jobs are held by a worker and cannot be purged")
+    def _purge(self, queue: str, state: JobState, limit: int) -> int:
         with self._open():
-            return self._delete([*self._in((name,), state)][:limit])
+            return self._delete([*self._in((queue,), state)][:limit])
 
-    def trim(self, queues: Sequence[str], limit: int) -> int:
-        names, limit = check_queues(queues), check_limit(limit)
+    def _trim(self, queues: Sequence[str], limit: int) -> int:
         with self._open() as now:
-            finished = [(row, row.job.finished_at) for row in self._in(names, *TERMINAL)]
+            finished = [(row, row.job.finished_at) for row in self._in(queues, *TERMINAL)]
             kept = {state: timedelta(seconds=self.retention.seconds(state)) for state in TERMINAL}
             return self._delete([row for row, at in finished if at and at + kept[row.job.state] <= now][:limit])
 
@@ -243,7 +225,7 @@ class DictBackend(Backend):
         if state in TERMINAL and not self.retention.seconds(state):
             self._delete([row])
 
-    def _settle(self, items: Sequence[Item], move: Callable[[Row, Item, datetime], None]) -> Sequence[Lease]:
+    def _settle_each(self, items: Sequence[Item], move: Callable[[Row, Item, datetime], None]) -> Sequence[Lease]:
         """*move* each item whose lease holds its job now, by its token, and answer the other leases."""
         refused = []
         with self._open() as now:
@@ -269,11 +251,10 @@ class DictBackend(Backend):
     def _ask(
         self, move: str, queue: str, ids: Sequence[str], target: JobState, changes: Mapping[str, object]
     ) -> Sequence[MoveAnswer]:
-        name, wanted = check_name("queue", queue, ConfigError), _check_ids(ids)
         answers: list[MoveAnswer] = []
         with self._open() as now:
-            for id in wanted:
-                row = self._rows.get((name, id))
+            for id in ids:
+                row = self._rows.get((queue, id))
                 state = None if row is None else row.job.state
                 moved = row is not None and state in MOVES[move].sources
                 if row is not None and moved:
@@ -310,9 +291,3 @@ def _expiry(row: Row) -> datetime:
 
 def _seconds_to(rows: Sequence[Row], moment: Callable[[Row], datetime], now: datetime) -> float | None:
     return max(0.0, (moment(rows[0]) - now).total_seconds()) if rows else None
-
-
-def _check_ids(ids: Sequence[str]) -> Sequence[str]:
-    if isinstance(ids, str) or not all(isinstance(id, str) for id in ids):
-        raise ConfigError("ids", "must be a sequence of texts")
-    return ids

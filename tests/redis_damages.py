@@ -12,9 +12,9 @@ from scheduler.testing.contract import Damage, QueueDamage
 from scheduler.testing.contract.damage_cases import STATES
 from scheduler.topology import partition_of
 from scheduler_backends.redis import RedisBackend
+from scheduler_backends.redis.client.node import Word
+from scheduler_backends.redis.client.router import Command
 from scheduler_backends.redis.keys import SUFFIXES, Keys, Partition
-from scheduler_backends.redis.nodes import Word
-from scheduler_backends.redis.routing import Command
 
 HEAD = Struct("<qqBBI8sdHI")
 CREATED, RUN_AT, FORMAT, LEVEL, RETRIES, _NONCE, TIMEOUT, OF_TYPE, OF_EXTRA = range(9)
@@ -27,7 +27,7 @@ SOME: States = (JobState.READY, JobState.LEASED)
 def send(backend: Backend, name: bytes, key: bytes, *words: Word) -> list[object]:
     """The answers of a command, sent by the backend's own connections."""
     assert isinstance(backend, RedisBackend)
-    return backend._calls.plain(Command(key, (name, key, *words)))
+    return backend._store.calls.plain(Command(key, (name, key, *words)))
 
 
 def partition(backend: Backend, queue: str, id: str) -> Partition:

@@ -19,8 +19,8 @@ from scheduler.errors import BackendClosed, BackendError, ConfigError, NotSuppor
 from scheduler.logs import printable
 from scheduler.metrics import CountingMetrics, MetricsGroup
 from scheduler.states import JobState
-from scheduler.worker.job_log import fields, named
-from scheduler.worker.ticker import Ticker
+from scheduler.worker.log_lines import fields, named
+from scheduler.worker.threads import Ticker
 from scheduler.worker.wake_event import SIGNALS_SEEN_WITHIN
 
 _log = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""A backend that fails when told to: before the effect, after it with the answer lost, or not until it is let go."""
+"""A backend that fails on request: before the effect, after it, or only once it is released."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import functools
 from collections.abc import Callable
 from typing import cast
 
-from scheduler.backend import Backend, TopologyAdmin, TransactionalEnqueue, Waiter, WakeReason, Wakeups
+from scheduler.abilities import TopologyAdmin, TransactionalEnqueue, Waiter, WakeReason, Wakeups
+from scheduler.backend import METHODS, Backend
 from scheduler.queues import Retention
 from scheduler.testing.faults import Faults
 
-_CONTRACT = tuple(sorted(Backend.__abstractmethods__ - {"from_url"}))
 _ABILITIES: tuple[type, ...] = (Wakeups, TopologyAdmin, TransactionalEnqueue)
 
 
 class FaultyBackend(Backend):
-    """What `faulty` answers: the wrapped backend, with `faults` to inject and to count by."""
+    """What `faulty` returns: the wrapped backend, with `faults` to inject and to count by."""
 
     wrapped: Backend
     faults: Faults
@@ -48,7 +48,7 @@ def faulty(backend: Backend) -> FaultyBackend:
     `isinstance(faulty(backend), Wakeups)` is therefore as true as of *backend*. Without faults it only counts calls.
     """
     offered = [name for ability in _ABILITIES if isinstance(backend, ability) for name in _methods(ability)]
-    namespace: dict[str, object] = {name: _delegate(name) for name in (*_CONTRACT, *offered)}
+    namespace: dict[str, object] = {name: _delegate(name) for name in (*METHODS, *offered)}
     namespace["in_process"] = backend.in_process
     namespace["retention"] = property(_retention)
     namespace["from_url"] = classmethod(_refuse_url)
@@ -57,9 +57,11 @@ def faulty(backend: Backend) -> FaultyBackend:
     if hasattr(backend, "clock"):
         namespace["clock"] = property(_clock, _set_clock)
     built = type(f"Faulty{type(backend).__name__}", (FaultyBackend,), namespace)
+    # It overrides the public methods, so the hooks behind them, which are abstract, are never called.
+    built.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]  # a class that ABCMeta made has it
     made = cast("FaultyBackend", built())
     made.wrapped = backend
-    made.faults = Faults((*_CONTRACT, *offered, "wait"))
+    made.faults = Faults((*METHODS, *offered, "wait"))
     return made
 
 
@@ -72,8 +74,6 @@ def _delegate(name: str) -> Callable[..., object]:
     def call(self: FaultyBackend, *args: object, **kwargs: object) -> object:
         return self.faults.run(name, getattr(self.wrapped, name), *args, **kwargs)
 
-    # wraps() copies the mark of an abstract method too, which would forbid to build the class.
-    call.__isabstractmethod__ = False  # type: ignore[attr-defined]  # a function takes any attribute
     return call
 
 

@@ -9,9 +9,9 @@ from scheduler.worker.context import JobContext
 from scheduler.worker.frames import stack_of
 from scheduler.worker.held_job import HeldJob
 from scheduler.worker.inflight import InFlight
-from scheduler.worker.job_log import fields, named
-from scheduler.worker.run import Run
+from scheduler.worker.log_lines import fields, named
 from scheduler.worker.runner import JobRunner
+from scheduler.worker.threads import Run
 
 _SOONEST = 0.001  # seconds until it is looked whether a handler has to be interrupted (again),
 _SHARE = 0.02  # and after many tries: a fiftieth of the time since the handler was cancelled,

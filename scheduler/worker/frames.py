@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import sys
 import threading
 import traceback
@@ -11,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from scheduler.processes import PerProcess
+from scheduler.processes import PerProcess, run_in_children
 
 # A lock that guards the collector's switch. Handlers' threads never take it: they could be interrupted while they do.
 _locks: PerProcess[threading.Lock] = PerProcess()
@@ -46,8 +45,7 @@ def _resume() -> None:
     _paused = False
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_resume)
+run_in_children(_resume)
 
 
 def frames_of(thread: int) -> list[FrameType]:

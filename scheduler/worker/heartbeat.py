@@ -7,7 +7,7 @@ import time
 from scheduler.errors import BackendError
 from scheduler.worker.inflight import InFlight
 from scheduler.worker.outage import BackOff, is_transient
-from scheduler.worker.run import Run
+from scheduler.worker.threads import Run
 
 
 class Heartbeat:
@@ -23,19 +23,16 @@ class Heartbeat:
         """Renew when it is time. After a failure that is soon: no later than a heartbeat, however long the outage."""
         now = time.monotonic()
         if now >= self._next:
-            self._next = self._renew_after(now)
+            try:
+                self.renew()
+            except BackendError as error:
+                if not is_transient(error):
+                    raise
+                self._next = time.monotonic() + min(self._back_off.next(), self._run.config.heartbeat_interval)
+            else:
+                self._back_off.reset()
+                self._next = now + self._run.config.heartbeat_interval
         return self._next - time.monotonic()
-
-    def _renew_after(self, now: float) -> float:
-        """Renew, and return when to do it next."""
-        try:
-            self.renew()
-        except BackendError as error:
-            if not is_transient(error):
-                raise
-            return time.monotonic() + min(self._back_off.next(), self._run.config.heartbeat_interval)
-        self._back_off.reset()
-        return now + self._run.config.heartbeat_interval
 
     def renew(self) -> None:
         """Renew all leases; the jobs of those that are refused are lost to this worker."""

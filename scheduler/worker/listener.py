@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from scheduler.backend import Waiter, WakeReason
+from scheduler.abilities import Waiter, WakeReason
 
 _LONGEST_WAIT = 30.0  # seconds: a wait costs nothing, and is interrupted at a stop
 

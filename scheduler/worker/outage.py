@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from scheduler.config import WorkerConfig
 from scheduler.errors import BackendClosed, BackendError, BackendUnavailable, NotSupported, SchemaMismatch
 from scheduler.logs import GuardedLogger
 from scheduler.metrics import Metrics
+from scheduler.worker.shutdown import Shutdown
 
 LONGEST_BACK_OFF = 2.0  # seconds
 RECOVERY_MARGIN = 2.0  # seconds beyond a heartbeat: one longest back-off of the holders
@@ -48,18 +49,12 @@ class Outage:
     An outage is a time longer than a heartbeat in which no call succeeded. After one, and after the worker's start,
     recovery waits for the holders of leases to renew them first: else recoverers race the holders.
 
-    refused: called when the store refuses a call (which will not pass, as a wrong password does not) before any call of
-    this worker has succeeded: it was started wrongly, and is to end. Later the worker waits, whatever the error.
+    When the store refuses a call (which will not pass, as a wrong password does not) before any call of this worker has
+    succeeded, the worker was started wrongly and ends. Later it waits, whatever the error.
     """
 
-    def __init__(
-        self,
-        config: WorkerConfig,
-        metrics: Metrics,
-        logger: GuardedLogger,
-        refused: Callable[[BackendError], None] = lambda _: None,
-    ) -> None:
-        self._refused = refused
+    def __init__(self, config: WorkerConfig, metrics: Metrics, logger: GuardedLogger, shutdown: Shutdown) -> None:
+        self._shutdown = shutdown
         self._has_succeeded = False
         self._heartbeat_interval = config.heartbeat_interval
         self._pause = min(config.heartbeat_interval + RECOVERY_MARGIN, config.lease_duration)
@@ -81,7 +76,7 @@ class Outage:
             if is_transient(error):
                 self._failed(operation, error)
                 if not self._has_succeeded and not isinstance(error, BackendUnavailable):
-                    self._refused(error)
+                    self._shutdown.crashed(error)
             raise
         self._succeeded(operation)
 

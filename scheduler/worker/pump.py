@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import cast
@@ -10,14 +11,17 @@ from typing import cast
 from scheduler.errors import BackendError
 from scheduler.identity import new_token
 from scheduler.leases import Completion, Failure, Lease
+from scheduler.worker.held_job import is_suspect
 from scheduler.worker.inflight import InFlight
 from scheduler.worker.outage import BackOff, is_transient
-from scheduler.worker.outcome import Outcome, Verdict
-from scheduler.worker.run import Run
-from scheduler.worker.suspects import set_apart, trial_left
+from scheduler.worker.outcome import Outcome, Verdict, put_back
+from scheduler.worker.threads import Run
 
 _JITTER = (0.8, 1.2)
+_LAST_TRIES = 5  # some three seconds of back-off
 _SHORT_REST = 0.001  # seconds
+_APART_DELAY = (0.1, 0.3)  # seconds
+_TRIAL = 5.0  # seconds: a job that kills its process mostly does so at once
 
 
 class Pump:
@@ -28,13 +32,10 @@ class Pump:
     or away pushes back on leasing by itself, since unsent outcomes count as held.
     """
 
-    def __init__(
-        self, run: Run, inflight: InFlight, *, wake_threads: Callable[[int], None], stopping: Callable[[], bool]
-    ) -> None:
+    def __init__(self, run: Run, inflight: InFlight, *, wake_threads: Callable[[int], None]) -> None:
         self._run = run
         self._inflight = inflight
         self._wake_threads = wake_threads
-        self._stopping = stopping
         self._back_off = BackOff()
         self._unanswered: str | None = None  # the token of a lease call whose answer did not come
         self._uncertain: set[Lease] = set()  # whose settle call was made before, without an answer
@@ -58,7 +59,7 @@ class Pump:
     def _rest(self, pause: float, *, through: bool) -> None:
         # A store that is away is not asked sooner because handlers return meanwhile; a stop is heeded at once.
         end = time.monotonic() + pause
-        while self._run.wake_event.wait(end - time.monotonic()) and through and not self._stopping():
+        while self._run.wake_event.wait(end - time.monotonic()) and through and not self._run.shutdown.requested:
             pass
 
     def _work(self) -> float:
@@ -91,7 +92,7 @@ class Pump:
                 config.queues, token=token, worker_id=config.worker_id, duration=config.lease_duration, limit=want
             )
         if leases:
-            kept, apart = ([*leases], []) if self._stopping() else set_apart(self._inflight, leases)
+            kept, apart = ([*leases], []) if self._run.shutdown.requested else set_apart(self._inflight, leases)
             if apart:
                 self._record(Verdict.RETRY, apart)
             self._wake_threads(self._inflight.take_in(kept))
@@ -99,21 +100,40 @@ class Pump:
         self._unanswered = None  # only now: whatever goes wrong before is a lost answer too
         return len(leases)
 
-    @property
-    def in_doubt(self) -> bool:
-        """Whether a lease call had no answer, and may have taken jobs."""
-        return self._unanswered is not None
-
     def give_back(self) -> bool:
         """
         After `start_no_more`: find what a lease call without an answer took. False if there was no such call.
 
         It is repeated with a limit of one, since a repeat answers with all that its token holds.
         """
-        if not self.in_doubt:
+        if self._unanswered is None:
             return False
         self._lease(1)
         return True
+
+    def settle_all(self) -> None:
+        """After `start_no_more`: record what ends until nothing is held, or the time is up: then once more."""
+        back_off = BackOff()
+        failures = 0
+        while True:
+            try:
+                busy = self.settle() or self.give_back()
+                back_off.reset()
+                failures = 0
+                pause = threading.TIMEOUT_MAX
+            except BackendError as error:
+                if not is_transient(error):
+                    raise
+                busy = False
+                failures += 1
+                pause = back_off.next()
+            if busy:
+                continue
+            # What a lease call without an answer may have taken comes back by itself: not worth all of the grace.
+            doubt = self._unanswered is not None and failures < _LAST_TRIES
+            if self._run.shutdown.given_up or not (self._inflight.held or doubt):
+                return
+            self._run.wake_event.wait(pause)
 
     def settle(self) -> bool:
         """Record a batch of outcomes; False if there was none. What the store does not take is kept."""
@@ -164,3 +184,33 @@ class Pump:
         if verdict is Verdict.BURY:
             return self._run.backend.bury(cast("list[Failure]", requests))
         return self._run.backend.release(cast("list[Lease]", requests))
+
+
+def trial_left(inflight: InFlight) -> float:
+    """
+    For how many seconds nothing is to be leased, since such a job has just begun or is about to; 0.0 = there is none.
+
+    A lease call that is under way when the process dies would count a crash against what it takes.
+    """
+    since = inflight.suspect_since()
+    return 0.0 if since is None else max(0.0, since + _TRIAL - time.monotonic())
+
+
+def set_apart(inflight: InFlight, leases: Sequence[Lease]) -> tuple[list[Lease], list[Outcome]]:
+    """
+    Those of *leases* to take in, and how to put the others back; to be recorded before any of the first begins.
+
+    Of the jobs that may kill their process, those whose workers have crashed twice or more, one is held at a time. Two
+    must not die together, since only one is to blame: a crash would be counted against both.
+    """
+    kept: list[Lease] = []
+    apart: list[Outcome] = []
+    is_taken = inflight.suspect_since() is not None
+    for lease in leases:
+        suspect = is_suspect(lease) and not inflight.holds(lease)  # a repeated call returns what is held already
+        if suspect and is_taken:
+            apart.append(put_back(lease, random.uniform(*_APART_DELAY)))
+        else:
+            kept.append(lease)
+            is_taken |= suspect
+    return kept, apart

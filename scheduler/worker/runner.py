@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import os
+import random
+import sys
 import time
 from collections.abc import Awaitable
 from contextvars import Context
+from datetime import timedelta
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from scheduler.config import WorkerConfig
-from scheduler.errors import Discard, InterruptReason, InvalidHandler, JobInterrupted, JobTimeout, Retry, Snooze
+from scheduler.errors import (
+    Discard,
+    InterruptReason,
+    InvalidHandler,
+    JobInterrupted,
+    JobTimeout,
+    Retry,
+    Snooze,
+    UnknownJobType,
+)
 from scheduler.jobs import ErrorDetail, Job
 from scheduler.leases import Completion, Failure, Lease
 from scheduler.limits import MAX_DELAY, MAX_RESULT
@@ -19,12 +31,13 @@ from scheduler.metrics import Metrics
 from scheduler.retry import Delays, RetryPolicy, sane_delay
 from scheduler.serializers import Serializer
 from scheduler.worker.context import JobContext, enter
-from scheduler.worker.forked import end_child
 from scheduler.worker.handlers import Handler, Handlers
 from scheduler.worker.interrupt import Interruptible
-from scheduler.worker.job_log import JobLog
+from scheduler.worker.log_lines import JobLog, fields, named
 from scheduler.worker.outcome import Outcome, Verdict, describe, describe_signal, put_back, released
-from scheduler.worker.unknown import unknown_type
+
+UNKNOWN_TYPE_WAITING = "UnknownTypeWaiting"
+"""The kind of the error that marks when a worker first leased the job; unknown_type_timeout counts from it."""
 
 _FALLBACK = RetryPolicy()
 _NOT_RUN = (Awaitable, GeneratorType, AsyncGeneratorType)
@@ -65,12 +78,12 @@ class JobRunner:
         job = lease.job
         handler = self._handlers.find(job.type)
         if handler is None:
-            return unknown_type(lease, self._config, self._logger)
+            return self._unknown_type(lease)
         self._metrics.started(job)
         # An empty context of its own: what a handler sets there does not reach the next job on this thread.
         result, error = Context().run(self._call, handler, ctx)
         if os.getpid() != self._process:
-            end_child(error)
+            _end_child(error)
         try:
             if error is None:
                 outcome = self._succeeded(lease, handler, result)
@@ -91,6 +104,29 @@ class JobRunner:
         message = f"the handler ran past its timeout of {job.timeout:g} s and did not return"
         detail = ErrorDetail(kind=JobTimeout.__name__, message=message, traceback=stack)
         return self._failed(lease, self._handlers.find(job.type), detail, None)
+
+    def _unknown_type(self, lease: Lease) -> Outcome:
+        """
+        Put a job back whose type has no handler here, without using up an attempt: a rolling deploy must lose nothing.
+
+        Another worker may have the handler, or this one after its restart. The job is dead only unknown_type_timeout
+        after a worker first leased it, with an error that names the type. A requeue starts that time anew.
+        """
+        job, last = lease.job, lease.job.last_error
+        # Jittered upwards: a worker takes such a job at most once per unknown_type_delay.
+        wait = min(MAX_DELAY, self._config.unknown_type_delay * random.uniform(1.0, 1.2))
+        if last is None or last.kind != UNKNOWN_TYPE_WAITING:
+            self._logger.warning("Job %s waits: no handler for its type here", named(job), extra=fields(job))
+            message = f"no handler for the type {job.type!r}; the job waits for a worker that has one"
+            return put_back(lease, wait, ErrorDetail(kind=UNKNOWN_TYPE_WAITING, message=message))
+        # Both moments are the store's, so that a wrong clock on this host does not shorten the time.
+        waited = lease.expires_at - timedelta(seconds=self._config.lease_duration) - last.at
+        if waited.total_seconds() < self._config.unknown_type_timeout:
+            return put_back(lease, wait)
+        message = f"no worker had a handler for the type {job.type!r} within {self._config.unknown_type_timeout:g} s"
+        self._logger.error("Job %s is dead: %s", named(job), message, extra=fields(job))
+        detail = ErrorDetail(kind=UnknownJobType.__name__, message=message)
+        return Outcome(Verdict.BURY, Failure(lease=lease, error=detail, counted=False))
 
     def _call(self, handler: Handler, ctx: JobContext) -> tuple[object, BaseException | None]:
         job = ctx.job
@@ -186,3 +222,26 @@ def _asked(signal: BaseException) -> float | None:
     if isinstance(delay, bool) or not isinstance(delay, int | float) or delay != delay:  # noqa: PLR0124 - NaN alone differs from itself
         return None
     return float(min(max(delay, 0), MAX_DELAY))
+
+
+def _end_child(error: BaseException | None) -> NoReturn:
+    """
+    End a forked child process that returns from its handler, or leaves it by raising *error*.
+
+    The process ends as Python ends a program whose code returned or raised. In the child the handler's thread is the
+    only one, with a copy of all that the worker holds: if it went on, it would run the buffered jobs a second time, and
+    record what the parent records.
+    """
+    status = 1
+    try:
+        if error is None:
+            status = 0
+        elif issubclass(type(error), SystemExit):  # not isinstance, which asks the error's own code what it is
+            code = getattr(error, "code", None)
+            status = code if isinstance(code, int) else int(code is not None)
+        else:
+            # Not by a stream or a logger: another thread may have held its lock at the fork.
+            os.write(2, describe(error).traceback.encode(errors="replace"))
+        sys.stdout.flush()
+    finally:  # whatever the code of the error does: this process must not go on
+        os._exit(status & 0xFF)

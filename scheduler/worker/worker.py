@@ -19,15 +19,14 @@ from scheduler.logs import GuardedLogger
 from scheduler.metrics import Metrics, NopMetrics, guarded
 from scheduler.retry import Delays
 from scheduler.serializers import JsonSerializer, Serializer
-from scheduler.worker import exiting
-from scheduler.worker.background import Background
 from scheduler.worker.handlers import Handler, HandlerFunction, Handlers
-from scheduler.worker.health import Health
-from scheduler.worker.session import LAST_JOIN, Report, Session
-from scheduler.worker.start_line import log_start
+from scheduler.worker.lifecycle import Health, Lifecycle, Report
+from scheduler.worker.log_lines import log_start
+from scheduler.worker.runner import JobRunner
+from scheduler.worker.shutdown import END_MARGIN, OwnThreads
+from scheduler.worker.threads import Background
 
 Function = TypeVar("Function", bound=HandlerFunction)
-_MARGIN = 2 * LAST_JOIN  # seconds that stop() waits beyond its timeout for the run to report
 
 
 class Worker:
@@ -68,8 +67,8 @@ class Worker:
         # Anew after a fork too: the parent's run does not go on here, and its locks may be held for ever.
         self._pid = os.getpid()
         self._starting = threading.Lock()  # guards the step from not running to running
-        self._own = threading.local()  # has `entered` on the threads of a run
-        self._session: Session | None = None
+        self._own = OwnThreads()
+        self._lifecycle: Lifecycle | None = None
         self._asked: float | None = None  # seconds of a stop that was asked for before the run began
         self._background: Background | None = None
 
@@ -131,44 +130,51 @@ class Worker:
         """
         return self._work(self._begin())
 
-    def _begin(self) -> Session:
+    def _begin(self) -> Lifecycle:
         if self._pid != os.getpid():
             self._forget_run()
         with self._starting:
-            if self._session is not None:
+            if self._lifecycle is not None:
                 raise SchedulerError("this worker is running already; one worker runs once at a time")
-            self._session = session = Session(
+            metrics = guarded(self.metrics, self._logger)
+            self._lifecycle = lifecycle = Lifecycle(
                 self.backend,
                 self.config,
-                self._handlers,
-                serializer=self._serializer,
-                metrics=guarded(self.metrics, self._logger),
+                self._runner(self.backend, metrics),
+                metrics=metrics,
                 logger=self._logger,
-                enter=self._enter,
+                own_threads=self._own,
             )
         log_start(self._logger, self.config, self._handlers.types, self.backend)
-        return session
+        return lifecycle
 
-    def _work(self, session: Session) -> Report:
-        self._enter()
+    def _runner(self, backend: Backend, metrics: Metrics) -> JobRunner:
+        """Return what runs this worker's handlers on jobs of *backend*."""
+        return JobRunner(
+            self._handlers,
+            self.config,
+            serializer=self._serializer,
+            keep_results=backend.retention.succeeded > 0.0,
+            metrics=metrics,
+            logger=self._logger,
+        )
+
+    def _work(self, lifecycle: Lifecycle) -> Report:
+        self._own.enter()
         try:
             if (asked := self._asked) is not None:  # before the run began, or while it did
-                session.ending.request(asked)
-            exiting.begin(session)
-            return session.work()
+                lifecycle.shutdown.request(asked)
+            lifecycle.shutdown.begin()
+            return lifecycle.work()
         finally:
-            exiting.finish(session)
             self._own.entered = False
             self._asked = None
-            self._session = None
-            session.over.set()
+            self._lifecycle = None
+            lifecycle.shutdown.finish()
 
-    def _enter(self) -> None:
-        self._own.entered = True
-
-    def _here(self) -> Session | None:
-        """The session of a run in this process; a fork's child has none."""
-        return self._session if self._pid == os.getpid() else None
+    def _here(self) -> Lifecycle | None:
+        """The lifecycle of a run in this process; a fork's child has none."""
+        return self._lifecycle if self._pid == os.getpid() else None
 
     def request_stop(self, timeout: float | None = None) -> None:
         """
@@ -177,12 +183,12 @@ class Worker:
         None = shutdown_grace; inf = when the last handler has returned. A later call may only shorten the time.
         """
         seconds = self._seconds(timeout, at_most=math.inf)
-        session = self._here()
-        if session is None:
+        lifecycle = self._here()
+        if lifecycle is None:
             self._asked = seconds if self._asked is None else min(seconds, self._asked)
-            session = self._here()  # a run that began meanwhile may have looked too soon
-        if session is not None:
-            session.ending.request(seconds)
+            lifecycle = self._here()  # a run that began meanwhile may have looked too soon
+        if lifecycle is not None:
+            lifecycle.shutdown.request(seconds)
 
     def stop(self, timeout: float | None = None) -> bool:
         """
@@ -192,13 +198,13 @@ class Worker:
         nothing runs; unlike `request_stop`, it then leaves the next run alone.
         """
         seconds = self._seconds(timeout)
-        session = self._here()
-        if session is None:
+        lifecycle = self._here()
+        if lifecycle is None:
             return True
-        session.ending.request(seconds)
-        if getattr(self._own, "entered", False):
+        lifecycle.shutdown.request(seconds)
+        if self._own.entered:
             return False
-        return session.over.wait(seconds + _MARGIN)
+        return lifecycle.shutdown.wait(seconds)
 
     def _seconds(self, timeout: float | None, *, at_most: float = MAX_DELAY) -> float:
         return self.config.shutdown_grace if timeout is None else check_number("timeout", timeout, at_most=at_most)
@@ -211,18 +217,19 @@ class Worker:
     @property
     def health(self) -> Health:
         """How the worker is now. Any thread."""
-        return Health.of(self._here())
+        lifecycle = self._here()
+        return Health() if lifecycle is None else lifecycle.health
 
     # ---- in the background
 
     def start(self) -> None:
         """Run on a thread of its own, which `stop` ends; the process may exit without waiting for it."""
-        session = self._begin()
-        self._background = background = Background(lambda: self._work(session))
+        lifecycle = self._begin()
+        self._background = background = Background(lambda: self._work(lifecycle))
         try:
             background.start()
         except RuntimeError:  # the system lets this process have no more threads
-            self._session = None
+            self._lifecycle = None
             raise
 
     def __enter__(self) -> Self:
@@ -235,7 +242,7 @@ class Worker:
         """Stop within shutdown_grace. Raises what the run raised, unless the block raised too."""
         self.stop()
         background, self._background = self._background, None
-        if background is not None and not getattr(self._own, "entered", False):
-            background.join(_MARGIN)
-            if error is None:
-                background.raise_error()
+        if background is not None and not self._own.entered:
+            background.join(END_MARGIN)
+            if error is None and background.error is not None:
+                raise background.error

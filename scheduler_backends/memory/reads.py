@@ -1,96 +1,104 @@
-"""Reads: get, list and stats."""
+"""Get, list and stats."""
 
 from __future__ import annotations
 
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 
 from scheduler.errors import ConfigError
 from scheduler.jobs import Job
-from scheduler.limits import check_limit, check_name, check_queues
-from scheduler.queues import Page, QueueStats, cursor_of, place_of
+from scheduler.queues import QueueStats
 from scheduler.states import JobState
-from scheduler_backends.memory.arguments import all_of, state_of
-from scheduler_backends.memory.chains import JobList
-from scheduler_backends.memory.queues import MemoryQueue
+from scheduler_backends.memory.job_list import JobList
+from scheduler_backends.memory.queue import MemoryQueue
 from scheduler_backends.memory.store import SLICE, Store
 
-# version, partition, priority, stamp, and the id of the last job answered
-_CURSOR = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d)\.(-?\d{1,18})\.(.+)")
-Place = tuple[int, int, int]
+# version, partition, priority, serial and id of the last job of the page
+_PLACE = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d)\.(-?\d{1,18})\.(.+)")
 
 
-class ReadMethods:
-    """The methods that only read."""
+class ReadHooks:
+    """What only reads."""
 
     _store: Store
 
-    def get(self, queue: str, ids: Sequence[str]) -> Mapping[str, Job]:
-        """The stored jobs among *ids*, by id."""
-        name, asked = check_name("queue", queue, ConfigError), all_of("ids", ids, str)
-        found: dict[str, Job] = {}
-        for start in range(0, max(1, len(asked)), SLICE):
-            if start:
-                time.sleep(0)  # as in `MemoryBackend`
-            with self._store.lock:
-                self._store.look()
-                rows = self._store.seen(name).jobs
-                some = asked[start : start + SLICE]
-                found |= {job_id: rows[job_id].snapshot() for job_id in some if job_id in rows}
-        return found
+    def _get(self, queue: str, ids: Sequence[str]) -> Mapping[str, Job]:
+        def find(id: str, _: datetime) -> Job | None:
+            stored = self._store.seen(queue).jobs.get(id)
+            return None if stored is None else stored.job()
 
-    def list(self, queue: str, state: JobState, *, cursor: str | None = None, limit: int = 100) -> Page:
-        """A page of the queue's jobs in *state*, by version, partition and priority, then as they came into it."""
-        name, wanted, most = check_name("queue", queue, ConfigError), state_of(state), check_limit(limit)
+        found = self._store.in_slices(ids, find)
+        return {job.id: job for job in found if job is not None}
+
+    def _list(self, queue: str, state: JobState, place: str | None, limit: int) -> tuple[Sequence[Job], str | None]:
+        """By version, partition and priority where those are kept apart, then as the jobs came into the state."""
         jobs: list[Job] = []
         while True:
             with self._store.lock:
                 self._store.look()
-                page = _page_of(self._store.seen(name), wanted, cursor, min(most - len(jobs), SLICE))
-            jobs += page.jobs
-            cursor = page.cursor
-            if cursor is None or len(jobs) == most:
-                return Page(jobs=tuple(jobs), cursor=cursor)
-            time.sleep(0)  # as in `MemoryBackend`
+                page, place = _page(self._store.seen(queue), state, place, min(limit - len(jobs), SLICE))
+            jobs += page
+            if place is None or len(jobs) == limit:
+                return jobs, place
+            time.sleep(0)  # as in `Store.in_slices`
 
-    def stats(self, queues: Sequence[str] | None = None) -> Sequence[QueueStats]:
-        """Per queue and version, sorted by both; all counts are exact."""
-        names = None if queues is None else check_queues(queues)
+    def _stats(self, queues: Sequence[str] | None) -> Sequence[QueueStats]:
+        """All counts are exact."""
         with self._store.lock:
             now = self._store.look()
-            asked = sorted(self._store.queues if names is None else names)
-            return [row for name in asked for row in self._store.seen(name).stats(now)]
+            names = sorted(self._store.queues if queues is None else queues)
+            return [numbers for name in names for numbers in _numbers(self._store.seen(name), now)]
 
 
-def _page_of(queue: MemoryQueue, state: JobState, cursor: str | None, limit: int) -> Page:
-    """The jobs of *state* behind *cursor*: by version, partition and priority where those are kept apart."""
-    place, stamp, job_id = _read(None if cursor is None else place_of(queue.name, state, cursor))
-    hint = queue.jobs.get(job_id)
+def _page(queue: MemoryQueue, state: JobState, place: str | None, limit: int) -> tuple[list[Job], str | None]:
+    at, serial, id = _read(place)
+    near = queue.jobs.get(id)
+    if near is not None and (near.serial != serial or near.state is not state):
+        near = None
     jobs: list[Job] = []
     last = ""
-    for at, chain in _chains(queue, state):
-        if at < place:
+    for here, listed in _lists(queue, state):
+        if here < at:
             continue
-        for row in chain.following(stamp, hint) if at == place else chain.following():
+        for stored in listed.after_serial(serial, near) if here == at else listed.after_serial(float("-inf")):
             if len(jobs) == limit:
-                return Page(jobs=tuple(jobs), cursor=cursor_of(queue.name, state, last))
-            jobs.append(row.snapshot())
-            last = "{}.{}.{}.{}.{}".format(*at, row.stamp, row.id)
-    return Page(jobs=tuple(jobs), cursor=None)
+                return jobs, last
+            jobs.append(stored.job())
+            last = "{}.{}.{}.{}.{}".format(*here, stored.serial, stored.id)
+    return jobs, None
 
 
-def _chains(queue: MemoryQueue, state: JobState) -> Iterator[tuple[Place, JobList]]:
+def _lists(queue: MemoryQueue, state: JobState) -> Iterator[tuple[tuple[int, int, int], JobList]]:
     for number in sorted(queue.versions):
-        for partition, priority, chain in queue.versions[number].places_of(state):
-            yield (number, partition, priority), chain
+        for partition, priority, jobs in queue.versions[number].lists(state):
+            yield (number, partition, priority), jobs
 
 
-def _read(place: str | None) -> tuple[Place, int | None, str]:
+def _read(place: str | None) -> tuple[tuple[int, int, int], float, str]:
     if place is None:
-        return (0, 0, 0), None, ""
-    match = _CURSOR.fullmatch(place)
+        return (0, 0, 0), float("-inf"), ""
+    match = _PLACE.fullmatch(place)
     if match is None:
-        raise ConfigError("cursor", "must be one that an earlier page of this list answered, or None")
-    version, partition, priority, stamp, job_id = match.groups()
-    return (int(version), int(partition), int(priority)), int(stamp), job_id
+        raise ConfigError("cursor", "must be one that an earlier page of this list returned, or None")
+    version, partition, priority, serial, id = match.groups()
+    return (int(version), int(partition), int(priority)), int(serial), id
+
+
+def _numbers(queue: MemoryQueue, now: datetime) -> list[QueueStats]:
+    return [
+        QueueStats(
+            queue=queue.name,
+            version=number,
+            partitions=version.partitions,
+            paused=queue.paused,
+            counts=version.counts(),
+            oldest_ready_age=_age(version.longest_ready(), now),
+        )
+        for number, version in sorted(queue.versions.items())
+    ]
+
+
+def _age(since: datetime | None, now: datetime) -> float | None:
+    return None if since is None else max(0.0, (now - since).total_seconds())  # the clock may have gone back

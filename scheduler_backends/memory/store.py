@@ -1,47 +1,45 @@
-"""What all calls on one memory backend share: the lock, the clock, the queues, the bells."""
+"""What all calls of one memory backend share: the lock, the clock, the queues, the waiters."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
+from scheduler.arguments import Settled
 from scheduler.clock import Clock, SystemClock
 from scheduler.errors import BackendClosed, ConfigError
 from scheduler.leases import Lease
 from scheduler.limits import check_moment
 from scheduler.locks import StoreLock
 from scheduler.logs import GuardedLogger
-from scheduler.processes import PerProcess, process
+from scheduler.processes import PerProcess, process, suspend_at_forks
 from scheduler.queues import Retention
-from scheduler_backends.memory import forks
-from scheduler_backends.memory.groups import LeaseBatch
-from scheduler_backends.memory.queues import MemoryQueue
+from scheduler.states import TERMINAL
+from scheduler_backends.memory.queue import MemoryQueue
 from scheduler_backends.memory.stored_job import StoredJob
-from scheduler_backends.memory.wakeups import WaiterRegistry
+from scheduler_backends.memory.waiter import WaiterRegistry
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 _log = GuardedLogger(logging.getLogger(__name__))
 _SYSTEM_CLOCK = SystemClock()
+_FORK_TIMEOUT = 5.0  # seconds that a fork waits for a call under way in another thread
 SLICE = 1_000  # jobs that are moved or read under one hold of the lock: some milliseconds
 _MANY = 100  # queues from which on those that are empty are forgotten: names may be made from requests, without end
-_BACKWARD_JUMP = timedelta(seconds=1)  # that the clock may go back before leases and retries are looked through
-
-
-class Held(NamedTuple):
-    """A job, its queue, and the lease call that holds it."""
-
-    queue: MemoryQueue
-    row: StoredJob
-    group: LeaseBatch
+_BACKWARD_JUMP = timedelta(seconds=1)  # that the clock may go back before leases and retries are adjusted
 
 
 class Store:
     """
-    The state behind one backend.
+    The state of one backend.
 
-    `lock` guards all of it but the bells, and nothing of a user's runs under it but the clock. A call takes the lock
-    and asks `look` for the time; one that changes something asks `begin` instead, and says `end` when it is done.
+    `lock` guards all of it but the waiters, and no code of a user's runs under it except the clock. A call takes the
+    lock and gets the time from `look`; one that changes something gets it from `begin`, and calls `end` when it has
+    done all. A call that finds that another one never reached its `end` rebuilds the queues first.
     """
 
     def __init__(self, *, version: int, partitions: int, retention: Retention, clock: Clock | None) -> None:
@@ -49,70 +47,116 @@ class Store:
         self.clock = clock
         self.queues: dict[str, MemoryQueue] = {}
         self.waiters = WaiterRegistry()
-        self._version = version
-        self._partitions = partitions
-        self._retention = retention
+        self._first_versions = {version: partitions}
+        self._kept = {state: retention.seconds(state) for state in TERMINAL}
         self._closed = self._changing = False
-        self._told = process()  # in which nobody need be told that it has a copy
+        self._process = process()  # the one that needs no warning that it has a copy
         self._turn = 0
         self._many = _MANY
         self._latest = datetime.min.replace(tzinfo=UTC)
-        self._stirred: set[str] = set()
-        forks.watch(self)
+        self._awoken: set[str] = set()  # queues whose waiters `end` notifies
+        suspend_at_forks(self)
 
-    # One call after another.
+    def suspend(self) -> Callable[[], None]:
+        """
+        Hold the lock, so that a forked child gets no half-done move. See `Suspendable`.
 
-    @property
-    def store_lock(self) -> StoreLock:
-        """The lock, of this process's own."""
-        return self._locks.get(StoreLock)
+        Without Python's hooks this does not run. The child has a lock of its own all the same, and its next call
+        repairs a half-done move, as that of any call that was interrupted. So it does where a signal handler forks
+        inside a call of this very thread.
+        """
+        lock = self._locks.get(StoreLock)
+        return lock.release if lock.acquire(_FORK_TIMEOUT) else lambda: None
+
+    # ---- Calls, one after another
 
     @property
     def lock(self) -> Any:
         """For a `with` statement around a call. Raises `BackendUnavailable` inside another call of this thread."""
-        return self.store_lock.entry()
+        return self._locks.get(StoreLock).entry()
 
     def look(self) -> datetime:
-        """The present moment, for a call that only reads. Raises `BackendClosed`."""
+        """Return the present moment, for a call that only reads. Raises `BackendClosed`."""
         if self._closed:
             raise BackendClosed("the backend was closed")
         if self._changing:
-            self._finish_what_was_cut_short()
+            self._repair()
         now = (self.clock or _SYSTEM_CLOCK).now()
         if type(now) is not datetime or now.tzinfo is not UTC:
             now = check_moment("clock", now, ConfigError)
         if now < self._latest and self._latest - now > _BACKWARD_JUMP:
             self._changing = True
             for queue in self.queues.values():
-                queue.clock_went_back(now)
+                queue.limit_deadlines(now)
             self.end()
         self._latest = now
         return now
 
     def begin(self) -> datetime:
-        """The present moment, for a call that changes something. Raises `BackendClosed`."""
+        """Return the present moment, for a call that changes something. Raises `BackendClosed`."""
         now = self.look()
         self._changing = True
         return now
 
     def end(self) -> None:
-        """All is in its place. Waiters hear of it now, not for every job."""
+        """Mark the change as complete and notify waiters, once for all jobs."""
         self._changing = False
-        if self._stirred:
-            self.waiters.notify(self._stirred)
-            self._stirred.clear()
+        if self._awoken:
+            self.waiters.notify(self._awoken)
+            self._awoken.clear()
 
-    def _finish_what_was_cut_short(self) -> None:
+    def _repair(self) -> None:
         for queue in self.queues.values():
             queue.rebuild()
-            self.stir(queue.name)
         self.end()
 
-    def stir(self, queue: str) -> None:
-        """The waiters of *queue* have reason to look."""
-        self._stirred.add(queue)
+    def in_slices(self, items: Sequence[T], act: Callable[[T, datetime], R]) -> list[R]:
+        """
+        Return what *act* returns for each item, and the moment.
 
-    # Queues.
+        Some items at a time: a huge batch must not keep a heartbeat from renewing meanwhile.
+        """
+        results: list[R] = []
+        for start in range(0, len(items) or 1, SLICE):
+            if start:
+                time.sleep(0)  # a thread that waits for the lock gets it; else this one would have it again at once
+            with self.lock:
+                now = self.begin()
+                results += [act(item, now) for item in items[start : start + SLICE]]
+                self.end()
+        return results
+
+    def in_portions(self, limit: int, act: Callable[[int, datetime], int]) -> int:
+        """As `in_slices`, for up to *limit* jobs that *act* finds itself; it gets a limit, and returns how many."""
+        total = 0
+        while True:
+            most = min(limit - total, SLICE)
+            with self.lock:
+                found = act(most, self.begin())
+                self.end()
+            total += found
+            if found < most or total == limit:
+                return total
+            time.sleep(0)  # as above
+
+    def settle_each(
+        self, items: Sequence[Settled], move: Callable[[MemoryQueue, StoredJob, Settled, datetime], None]
+    ) -> list[Lease]:
+        """*move* the job of each item whose lease holds it now, and return the other leases."""
+
+        def settle(item: Settled, now: datetime) -> Lease | None:
+            lease = item if isinstance(item, Lease) else item.lease
+            queue = self.queues.get(lease.job.queue)
+            held = None if queue is None else queue.held.get(lease.token)
+            stored = None if held is None else held.get(lease.job.id)
+            if queue is None or stored is None:
+                return lease
+            move(queue, stored, item, now)
+            return None
+
+        return [lease for lease in self.in_slices(items, settle) if lease is not None]
+
+    # ---- Queues
 
     def queue(self, name: str) -> MemoryQueue:
         """The queue, made if it was never used."""
@@ -123,22 +167,21 @@ class Store:
             queue = self.queues[name] = self.seen(name)
         return queue
 
+    def seen(self, name: str) -> MemoryQueue:
+        """The queue as it is, or as it would be made: asking makes none."""
+        return self.queues.get(name) or MemoryQueue(name, self._first_versions, self._kept, self._awoken)
+
     def _forget_unused(self) -> None:
-        """Forget the queues that are as if they had never been used; the next time is when there are twice as many."""
+        """Forget the queues that are as if they had never been used; next, when there are twice as many."""
         self.queues = {name: queue for name, queue in self.queues.items() if not self._is_unused(queue)}
         self._many = max(_MANY, 2 * len(self.queues))
 
     def _is_unused(self, queue: MemoryQueue) -> bool:
-        active = queue.active
-        as_made = queue.epoch == 1 and (active.number, active.partitions) == (self._version, self._partitions)
-        return as_made and len(queue.versions) == 1 and not queue.jobs and not queue.paused
-
-    def seen(self, name: str) -> MemoryQueue:
-        """The queue as it is, or as it would be made; asking makes none."""
-        return self.queues.get(name) or MemoryQueue(name, self._version, self._partitions, self._retention, self.stir)
+        versions = {version.number: version.partitions for version in queue.versions.values()}
+        return queue.epoch == 1 and versions == self._first_versions and not queue.jobs and not queue.paused
 
     def in_turn(self, method: str, names: Sequence[str]) -> list[MemoryQueue]:
-        """Those that were ever used, the one first whose last turn in *method* is longest ago."""
+        """Those that were ever used, first the one whose last turn in *method* is longest ago."""
         known = [self.queues[name] for name in names if name in self.queues]
         if len(known) > 1:
             known.sort(key=lambda queue: queue.turns.get(method, 0))
@@ -149,15 +192,7 @@ class Store:
         self._turn += 1
         queue.turns[method] = self._turn
 
-    def held(self, lease: Lease) -> Held | None:
-        """What *lease* gives a right to now, None where that is nothing any more."""
-        queue = self.queues.get(lease.job.queue)
-        row = None if queue is None else queue.jobs.get(lease.job.id)
-        if queue is None or row is None or row.group is None or row.group.token != lease.token:
-            return None
-        return Held(queue, row, row.group)
-
-    # Its end, and its copies.
+    # ---- Closing and forking
 
     def close(self) -> None:
         """Forget everything and end every wait."""
@@ -166,9 +201,9 @@ class Store:
         self.waiters.close()
 
     def warn_of_copy(self) -> None:
-        """Say once, in a forked child, that its jobs are its own. Without the lock: log handlers are a user's."""
-        if self._told != (here := process()):
-            self._told = here
+        """Log once, in a forked child, that its jobs are its own. Without the lock: log handlers are a user's."""
+        if self._process != (here := process()):
+            self._process = here
             _log.warning(
                 "this process was forked off one with a memory backend and has a copy of it: jobs enqueued here are "
                 "seen here only, and jobs copied from the parent may run in both"

@@ -1,160 +1,146 @@
-"""A stored job: one mutable row inside, a snapshot of it for the world outside."""
+"""A stored job: a mutable record inside the store, of which a `Job` is made for each reader."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import fields
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from scheduler.jobs import ErrorDetail, ErrorRecord, Job, NewJob
-from scheduler.leases import Failure
 from scheduler.limits import MAX_ERRORS
 from scheduler.states import TERMINAL, JobState
+from scheduler.values import maker_of
 
-if TYPE_CHECKING:  # a row says where it is; those places know rows
-    from scheduler_backends.memory.chains import JobList
-    from scheduler_backends.memory.groups import LeaseBatch
-    from scheduler_backends.memory.partitions import Partition
+if TYPE_CHECKING:  # partitions hold lists of stored jobs
+    from scheduler_backends.memory.versions import Partition
 
 WAITING = frozenset({JobState.SCHEDULED, JobState.RETRY_WAIT})
-_NO_METADATA: dict[str, str] = {}  # one for all, since most jobs have none; only copies of it are handed out
+_NO_METADATA: dict[str, str] = {}  # one for all, since most jobs have none; readers get copies
 
-# Through its slots, a job is built in half the time that the __init__ of a frozen dataclass takes, which is most of
-# what a lease costs here. Job checks nothing when it is built.
-_PUT: tuple[Callable[[Job, object], None], ...] = tuple(getattr(Job, field.name).__set__ for field in fields(Job))
+_job = maker_of(
+    Job,
+    "id",
+    "queue",
+    "type",
+    "payload",
+    "state",
+    "priority",
+    "run_at",
+    "created_at",
+    "max_retries",
+    "timeout",
+    "due_at",
+    "attempts",
+    "crashes",
+    "retry_policy",
+    "idempotency_key",
+    "metadata",
+    "finished_at",
+    "errors",
+    "lease_owner",
+    "lease_expires_at",
+    "result",
+    "queue_version",
+    "partition",
+)
 
 
-class StoredJob:
+class Node:
+    """What a `JobList` links: stored jobs and the list itself."""
+
+    __slots__ = ("after", "before")
+
+    before: Node
+    after: Node
+
+
+class StoredJob(Node):
     """
-    One stored job. Touched only under the store's lock, and never handed out.
+    One stored job. Used under the store's lock only, and never handed out.
 
-    `state` alone says what the job is: each change of it is the moment in which a move happens. `chain`, the neighbours
-    in it, `stamp` and `entry_id` belong to the places that the row is found in, which follow.
+    Some fields mean something in some states only, and hold old values in the others: `token` and `worker_id` while
+    leased; `finished_at` and `result` once finished; `ready_at` while ready or leased. `deadline` is when the state
+    ends by itself (due, expired, no longer kept), None while ready; `seconds` is the lease or the retry delay that
+    made it.
     """
 
     __slots__ = (
-        "after",
         "attempts",
-        "before",
-        "chain",
         "crashes",
         "created_at",
-        "due_at",
+        "deadline",
         "entry_id",
         "errors",
         "finished_at",
-        "group",
         "id",
-        "idempotency_key",
-        "max_retries",
+        "listed_at",
         "metadata",
-        "nonce",
+        "new",
         "partition",
-        "payload",
-        "priority",
         "ready_at",
         "result",
-        "retry_delay",
-        "retry_policy",
         "run_at",
-        "stamp",
+        "seconds",
+        "serial",
         "state",
-        "timeout",
-        "type",
+        "token",
+        "worker_id",
     )
 
-    chain: JobList  # set by the chain
-    before: StoredJob | None
-    after: StoredJob | None
+    token: str
+    worker_id: str
+    finished_at: datetime
+    listed_at: datetime  # the moment of the entry in a DeadlineHeap
 
-    def __init__(self, new: NewJob, *, partition: Partition, run_at: datetime, now: datetime) -> None:
+    def __init__(self, new: NewJob, now: datetime, partition: Partition) -> None:
+        run_at = new.run_at_from(now)
+        waits = run_at > now
+        self.new = new
         self.id = new.id
-        self.type = new.type
-        self.payload = new.payload
-        self.priority = new.priority
-        self.run_at = run_at
-        self.created_at = now
-        self.max_retries = new.max_retries
-        self.timeout = new.timeout
-        self.retry_policy = new.retry_policy
-        self.idempotency_key = new.idempotency_key
         # A copy: the caller may still hold, and change, the mapping.
         self.metadata = dict(new.metadata) if new.metadata else _NO_METADATA
-        self.nonce = new.nonce
+        self.run_at = run_at
+        self.created_at = self.ready_at = now
         self.partition = partition
-        self.state = JobState.SCHEDULED if run_at > now else JobState.READY
-        self.due_at = run_at if run_at > now else None
-        self.retry_delay: float | None = None  # seconds that a retry was asked to wait
-        self.ready_at = now
+        self.state = JobState.SCHEDULED if waits else JobState.READY
+        self.deadline = run_at if waits else None
+        self.seconds: float | None = None
         self.attempts = 0
         self.crashes = 0
         self.errors: tuple[ErrorRecord, ...] = ()
-        self.finished_at: datetime | None = None
         self.result: bytes | None = None
-        self.group: LeaseBatch | None = None
-        self.stamp = 0
-        self.entry_id = 0
+        self.serial = 0  # its place in a JobList
+        self.entry_id = 0  # of the entry in a DeadlineHeap, 0 without one
 
-    def record(self, failure: Failure, now: datetime) -> None:
-        """What *failure* says of the present attempt."""
-        if failure.error is not None:
-            self.record_error(failure.error, now)
-        if not failure.counted:
-            self.give_back()
+    def record(self, error: ErrorDetail, now: datetime) -> None:
+        """Keep *error* as that of the present attempt. Only the newest ten errors are kept."""
+        self.errors = (*self.errors, ErrorRecord.of(error, attempt=self.attempts, at=now))[-MAX_ERRORS:]
 
-    def record_error(self, error: ErrorDetail, now: datetime) -> None:
-        """Keep *error* as that of the present attempt; only the newest ten stay."""
-        kept = ErrorRecord.of(error, attempt=self.attempts, at=now)
-        self.errors = (*self.errors, kept)[-MAX_ERRORS:]
-
-    def give_back(self) -> None:
-        """The present lease was no attempt."""
-        self.attempts = max(0, self.attempts - 1)
-
-    def settle(self) -> None:
-        """Let the other fields agree with the state, where a move was cut short among them."""
-        if self.state is JobState.LEASED:
-            self.attempts = max(1, self.attempts)
-        else:
-            self.group = None
-        if self.state not in WAITING:
-            self.due_at = self.retry_delay = None
-        if self.state not in TERMINAL:
-            self.finished_at = None
-        if self.state is not JobState.SUCCEEDED:
-            self.result = None
-
-    def snapshot(self) -> Job:
-        """The job as it is now; nothing in it is shared that anybody could change."""
-        partition, group = self.partition, self.group
-        values = (  # in the order of Job's fields
+    def job(self) -> Job:
+        """Return the job as it is now. Nothing in it is shared that a reader could change."""
+        new, partition, state = self.new, self.partition, self.state
+        is_leased = state is JobState.LEASED
+        return _job(
             self.id,
-            partition.version.queue,
-            self.type,
-            self.payload,
-            self.state,
-            self.priority,
+            new.queue,
+            new.type,
+            new.payload,
+            state,
+            new.priority,
             self.run_at,
             self.created_at,
-            self.max_retries,
-            self.timeout,
-            self.due_at,
+            new.max_retries,
+            new.timeout,
+            self.deadline if state in WAITING else None,
             self.attempts,
             self.crashes,
-            self.retry_policy,
-            self.idempotency_key,
+            new.retry_policy,
+            new.idempotency_key,
             self.metadata.copy(),
-            self.finished_at,
+            self.finished_at if state in TERMINAL else None,
             self.errors,
-            None if group is None else group.worker_id,
-            None if group is None else group.expires_at,
-            self.result,
+            self.worker_id if is_leased else None,
+            self.deadline if is_leased else None,
+            self.result if state is JobState.SUCCEEDED else None,
             partition.version.number,
             partition.index,
-            (),
         )
-        job = object.__new__(Job)
-        for put, value in zip(_PUT, values, strict=True):
-            put(job, value)
-        return job

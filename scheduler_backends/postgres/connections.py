@@ -1,4 +1,4 @@
-"""Connections of our own that give up waiting, and whether an idle one is still alive."""
+"""Connections of our own that end a wait, and whether an idle one is still alive."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class BoundedConnection(psycopg.Connection[Any]):
     """
     A connection on which no statement waits for longer than `limit` seconds: then it raises TimeoutError.
 
-    A firewall may drop a connection without a word, and a proxy may go on acknowledging bytes: neither TCP's own
-    time-outs nor the server's statement_timeout help. Who gets the error must drop the connection.
+    A firewall may drop a connection silently, and a proxy may go on acknowledging bytes: neither TCP's own time-outs
+    nor the server's statement_timeout help. The caller that gets the error must drop the connection.
     """
 
     limit: float = 10.0
@@ -38,7 +38,7 @@ def _bounded(gen: Generator[Any, Any, T], limit: float) -> Generator[Any, Any, T
         while True:
             ready = yield wanted
             if ready == _READY_NONE and time.monotonic() >= deadline:
-                raise TimeoutError(f"no answer within {limit:g} s")
+                raise TimeoutError(f"no reply within {limit:g} s")
             wanted = gen.send(ready)
     except StopIteration as end:
         result: T = end.value
@@ -49,8 +49,8 @@ def is_alive(connection: psycopg.Connection[Any]) -> bool:
     """
     Whether an idle connection has not been closed by the other side, as far as this machine knows.
 
-    A server that closes it says so first, so there is something to read. One system call, where a "pre-ping" costs a
-    round trip; and a statement that was sent to a dead connection cannot be repeated by us, since it may have run.
+    A server that closes it sends a message first, so there is something to read. This takes one system call; a
+    "pre-ping" costs a round trip. A statement that was sent to a dead connection cannot be repeated: it may have run.
     """
     if connection.closed:
         return False
@@ -58,18 +58,18 @@ def is_alive(connection: psycopg.Connection[Any]) -> bool:
     poll.register(connection.pgconn.socket, select.POLLIN)
     try:
         while poll.poll(0):
-            connection.pgconn.consume_input()  # a notice, or the farewell, and then raises at the end
+            connection.pgconn.consume_input()  # a notice, or the last message; raises at the end
     except psycopg.Error:
         return False
     return connection.pgconn.status == pq.ConnStatus.OK
 
 
 def is_utf8(connection: psycopg.Connection[Any]) -> bool:
-    """Whether text comes and goes as UTF-8. Other encodings know fewer characters, and SQL_ASCII brings no text."""
+    """Whether text is sent and received as UTF-8. Other encodings have fewer characters, and SQL_ASCII gives bytes."""
     return connection.pgconn.parameter_status(b"client_encoding") == b"UTF8"
 
 
 def cancel(connection: psycopg.Connection[Any]) -> None:
-    """Ask the server to end the statement of a connection that is given up."""
+    """Ask the server to end the statement on a connection that is dropped."""
     with contextlib.suppress(psycopg.Error, OSError):
         connection.cancel_safe(timeout=1.0)

@@ -1,4 +1,4 @@
-"""Statements on the pool's connections: run, repeated where that is safe, and their errors translated."""
+"""Runs statements on the pool's connections, repeats them where that is safe, and translates errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sqlalchemy.pool import PoolProxiedConnection
 from scheduler.errors import BackendClosed, BackendError, SchedulerError
 from scheduler.processes import PerProcess
 from scheduler_backends.postgres.connections import cancel, is_alive, is_utf8
-from scheduler_backends.postgres.errors import HARMLESS, REPEATABLE, translated
+from scheduler_backends.postgres.errors import HARMLESS, REPEATABLE, translated, translating
 
 T = TypeVar("T")
 Rows = list[tuple[Any, ...]]
@@ -52,11 +52,11 @@ class Database:
         self._pool_of.get(lambda: True)
 
     def run(self, statement: str, parameters: Mapping[str, object]) -> Rows:
-        """Run one statement that is safe to repeat when the server has undone it, and answer its rows."""
+        """Run one statement that is safe to repeat when the server has undone it, and return its rows."""
         return self.repeat(lambda driver: self.execute(driver, statement, parameters))
 
     def repeat(self, work: Callable[[Driver], Rows]) -> Rows:
-        """Do *work* on a connection in autocommit mode, again if the server undid it for the sake of another."""
+        """Do *work* on a connection in autocommit mode, again if the server undid it in favour of another."""
         repeats = 0
         while True:
             try:
@@ -75,15 +75,13 @@ class Database:
             time.sleep(random.uniform(0.0, 0.002 * repeats))
 
     def alone(self, work: Callable[[Driver], T]) -> T:
-        """Do *work* on a connection in autocommit mode, before or instead of what every process does first."""
-        try:
+        """Do *work* on a connection in autocommit mode, without what a process does before its first statement."""
+
+        def on_connection() -> T:
             with self.connection(prepared=False) as driver:
                 return work(driver)
-        except SchedulerError:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever a driver or the system raises
-            failure = translated(error)
-        raise failure
+
+        return translating(on_connection)
 
     def execute(self, driver: Driver, statement: str, parameters: Mapping[str, object]) -> Rows:
         """Run one statement on a connection that is checked out."""
@@ -94,7 +92,7 @@ class Database:
 
     @contextmanager
     def connection(self, *, prepared: bool = True) -> Iterator[Driver]:
-        """A connection in autocommit mode. Waits for one as long as the pool says; errors come untranslated."""
+        """Give a connection in autocommit mode. Waits for one up to the pool's time-out; errors are not translated."""
         pooled, driver = self._check_out()
         autocommit = driver.autocommit
         try:
@@ -111,34 +109,37 @@ class Database:
             self._distrust(pooled, driver, error)
             raise
         finally:
-            if self._closed:  # nobody would ever close it in a pool that was disposed of
+            if self._closed:  # in a pool that was disposed of, nothing would ever close it
                 pooled.invalidate()
             elif not autocommit and not driver.closed:
                 driver.autocommit = False
             pooled.close()
 
     def detached(self) -> Driver:
-        """A connection that the pool forgets, in autocommit mode, for whoever closes it."""
-        try:
+        """Return a connection that the pool forgets, in autocommit mode. The caller closes it."""
+
+        def take() -> Driver:
             pooled, driver = self._check_out()
             pooled.detach()
             driver.autocommit = True
             return driver
-        except SchedulerError:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever a driver or the system raises
-            failure = translated(error)
-        raise failure
+
+        return translating(take)
+
+    def check_open(self) -> None:
+        """Raise `BackendClosed` after `close()`: for calls that have nothing to run."""
+        if self._closed:
+            raise BackendClosed("the backend was closed")
 
     def close(self) -> None:
-        """Let go of the pool, if it is ours. Calls under way end by themselves; later ones raise `BackendClosed`."""
+        """Close the pool, if it is ours. Calls under way end by themselves; later ones raise `BackendClosed`."""
         self._closed = True
         if self._owned:
             self._own_pool()
             self.engine.dispose()
 
     def _own_pool(self) -> None:
-        """Leave a parent's connections to the parent, whether its fork ran Python's hooks or not."""
+        """Leave a parent's connections to the parent, whether the fork ran Python's hooks or not."""
         self._pool_of.get(self._begin_anew)
 
     def _begin_anew(self) -> bool:
@@ -148,8 +149,7 @@ class Database:
     def _check_out(self) -> tuple[PoolProxiedConnection, Driver]:
         self._own_pool()
         for _ in range(_DEAD_IN_A_ROW):
-            if self._closed:
-                raise BackendClosed("the backend was closed")
+            self.check_open()
             pooled = self.engine.raw_connection()
             driver: Any = pooled.driver_connection
             if is_alive(driver) and self._is_trusted(pooled, driver):

@@ -1,4 +1,4 @@
-"""Engines of our own: autocommit, and no wait on the network without a bound."""
+"""Engines of our own: in autocommit mode, and without an unbounded wait on the network."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from scheduler_backends.postgres.options import Options
 from scheduler_backends.postgres.urls import listen_url
 
 # By a statement, not by start-up options: those would take the place of the environment's PGOPTIONS, and pgbouncer
-# knows none. A stricter time-out that the role or the database has stays. Every statement has an index in its
-# order; a plan that was made while the table was small would scan and sort it, and is kept as it grows.
+# supports none. A stricter time-out of the role or the database stays. Every statement has an index in its order; a
+# plan that was made while the table was small would scan and sort it, and is kept as the table grows. JIT is off: up to
+# version 17, a scan that is off and cannot be avoided makes a plan so expensive that the server compiles it each time.
 _SETTINGS: Final = """
 SELECT pg_catalog.set_config('default_transaction_isolation', {isolation}, false),
        pg_catalog.set_config('enable_seqscan', 'off', false), pg_catalog.set_config('enable_bitmapscan', 'off', false),
+       pg_catalog.set_config('jit', 'off', false),
        pg_catalog.set_config('statement_timeout', CASE
            WHEN pg_catalog.current_setting('statement_timeout')::interval BETWEEN '1ms' AND '{most}ms'
            THEN pg_catalog.current_setting('statement_timeout') ELSE '{most}ms' END, false)
 """
-_MARGIN: Final = 1.1  # the server gives up first: then the answer is clear, and the connection stays of use
+_MARGIN: Final = 1.1  # the server ends the statement first: the result is clear, and the connection usable
 
 
 def opened(engine_or_url: object, options: Options) -> tuple[sa.Engine, Options]:
-    """The engine, made for a URL, and the options with those that the URL holds."""
+    """Return the engine, made for a URL if one is given, and the options with those of the URL."""
     if isinstance(engine_or_url, str):
         url, options = options.within(engine_or_url)
         return _engine(url, options), options
@@ -38,13 +40,13 @@ def opened(engine_or_url: object, options: Options) -> tuple[sa.Engine, Options]
 
 
 def listening_engine(options: Options) -> sa.Engine:
-    """An engine on the URL to listen on."""
+    """Return an engine on the URL to listen on."""
     return _engine(listen_url(options.listen_url), dataclasses.replace(options, pool_size=1, pgbouncer=False))
 
 
 def _engine(url: sa.URL, options: Options) -> sa.Engine:
     """
-    An engine whose statements end after `timeout` seconds, on the server as well unless pgbouncer is in between.
+    Return an engine whose statements end after `timeout` seconds, on the server as well unless behind pgbouncer.
 
     Isolation is read committed whatever the server's default: under the others, statements that meet are undone and
     repeated.
@@ -72,7 +74,7 @@ def _engine(url: sa.URL, options: Options) -> sa.Engine:
         pool_reset_on_return=None,
     )
 
-    # What the URL itself asks for stays.
+    # What the URL itself sets stays.
     asked = "default_transaction_isolation" in str(url.query.get("options", ""))
     isolation = "pg_catalog.current_setting('default_transaction_isolation')" if asked else "'read committed'"
     settings = _SETTINGS.format(most=max(1, round(timeout * 1_000)), isolation=isolation)

@@ -1,29 +1,32 @@
-"""The driver's and the pool's errors in the library's words."""
+"""Translates the errors of the driver and the pool into those of the library."""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 import psycopg
 import sqlalchemy.exc
 from psycopg import errors
 
-from scheduler.errors import BackendError, BackendUnavailable, SchemaMismatch
+from scheduler.errors import BackendError, BackendUnavailable, SchedulerError, SchemaMismatch
+
+T = TypeVar("T")
 
 REPEATABLE: tuple[type[psycopg.Error], ...] = (errors.SerializationFailure, errors.DeadlockDetected)
 """The server has undone the statement, so repeating it as a whole is safe."""
 
 HARMLESS: tuple[type[psycopg.Error], ...] = (*REPEATABLE, psycopg.IntegrityError, psycopg.DataError)
-"""These say nothing about the connection on which they came."""
+"""After these the connection is as good as before."""
 
 _NO_SCHEMA = (errors.UndefinedTable, errors.UndefinedColumn, errors.InvalidSchemaName)
 
-# In this order, the first that fits. Whatever may pass is BackendUnavailable: repeat the call.
+# The first that fits counts. What may pass is BackendUnavailable: repeat the call.
 _TABLE: tuple[tuple[tuple[type[BaseException], ...], type[BackendError], str], ...] = (
     (_NO_SCHEMA, SchemaMismatch, "the schema is missing or of another version: run `{command}`"),
     ((sqlalchemy.exc.TimeoutError,), BackendUnavailable, "every connection of the pool is in use"),
-    ((TimeoutError, errors.QueryCanceled), BackendUnavailable, "the server does not answer in time"),
+    ((TimeoutError, errors.QueryCanceled), BackendUnavailable, "the server does not reply in time"),
     (
         (errors.ReadOnlySqlTransaction,),
         BackendUnavailable,
@@ -40,7 +43,7 @@ _TABLE: tuple[tuple[tuple[type[BaseException], ...], type[BackendError], str], .
     ((OSError, MemoryError), BackendUnavailable, "the server cannot be reached"),  # such as: no descriptor is left
 )
 
-# What libpq says of a login has no code, only text. In another language of the server's it is taken for an outage.
+# Errors of a login have no code in libpq, only text. In another language of the server they count as an outage.
 _REFUSED: Final = re.compile(
     "authentication failed|no password supplied|no pg_hba.conf entry|certificate verify failed|SSL error"
     "|does not support SSL|server certificate|root certificate|certificate file|private key file"
@@ -53,10 +56,10 @@ COMMAND = "python -m scheduler_backends.sql migrate URL"
 
 def translated(error: BaseException) -> BackendError:
     """
-    What *error*, of the driver, of SQLAlchemy around it or of the system, means to a caller; its cause is set.
+    Return the library's error for *error*, of the driver, of SQLAlchemy around it or of the system; its cause is set.
 
-    The cause is of the driver's class and says its first line alone: the others, and what SQLAlchemy adds, may show
-    parameters, which hold payloads. Raise it outside of the `except`: else *error* itself becomes its context.
+    The cause is of the driver's class and has only the first line of its text: the others, and what SQLAlchemy adds,
+    may show parameters, which contain payloads. Raise it outside the `except`: else *error* itself becomes its context.
     """
     cause = driver_error(error)
     brief = _brief(cause)
@@ -71,8 +74,19 @@ def translated(error: BaseException) -> BackendError:
     return made
 
 
+def translating(work: Callable[[], T]) -> T:
+    """Do *work* and raise what it raises, translated where it is none of the library's errors."""
+    try:
+        return work()
+    except SchedulerError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a driver or the system raises
+        failure = translated(error)
+    raise failure  # here, so that no other error becomes its context: that might show parameters
+
+
 def driver_error(error: BaseException) -> BaseException:
-    """The driver's error inside SQLAlchemy's or Django's, or *error* itself."""
+    """Return the driver's error inside SQLAlchemy's or Django's, or *error* itself."""
     if isinstance(error, sqlalchemy.exc.StatementError) and error.orig is not None:
         return error.orig
     if not isinstance(error, psycopg.Error) and isinstance(error.__cause__, psycopg.Error):
@@ -86,7 +100,7 @@ def _is_refused_login(error: BaseException) -> bool:
 
 def _brief(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
-    if type(error) is psycopg.OperationalError:  # of connecting: it tells of several addresses, and of no parameter
+    if type(error) is psycopg.OperationalError:  # of connecting: it names several addresses, and no parameter
         return "; ".join(line.strip() for line in lines)
     return lines[0] if lines else type(error).__name__
 

@@ -7,7 +7,7 @@ import contextlib
 from psycopg import sql
 
 from scheduler_backends.postgres.database import Database
-from scheduler_backends.postgres.errors import translated
+from scheduler_backends.postgres.errors import translating
 
 
 class Listener:
@@ -15,30 +15,27 @@ class Listener:
 
     def __init__(self, database: Database, channel: str) -> None:
         self._driver = database.detached()
+        listen = sql.SQL("LISTEN {}").format(sql.Identifier(channel))
         try:
-            self._driver.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)), prepare=False)
-        except Exception as error:  # noqa: BLE001 - whatever a driver or the system raises
+            translating(lambda: self._driver.execute(listen, prepare=False))
+        except BaseException:
             self.close()
-            failure = translated(error)
-        else:
-            return
-        raise failure
+            raise
 
     def fileno(self) -> int:
-        """The socket, readable when there is something to hear."""
+        """Return the socket, readable when a notification may have come."""
         return self._driver.pgconn.socket
 
-    def heard(self) -> list[str]:
-        """The payloads that have come in."""
+    def received(self) -> list[str]:
+        """Return the payloads of the notifications that have come."""
+        return translating(self._received)
+
+    def _received(self) -> list[str]:
+        self._driver.pgconn.consume_input()
         payloads = []
-        try:
-            self._driver.pgconn.consume_input()
-            while (notification := self._driver.pgconn.notifies()) is not None:
-                payloads.append(notification.extra.decode(errors="replace"))
-            return payloads
-        except Exception as error:  # noqa: BLE001 - whatever a driver or the system raises
-            failure = translated(error)
-        raise failure
+        while (notification := self._driver.pgconn.notifies()) is not None:
+            payloads.append(notification.extra.decode(errors="replace"))
+        return payloads
 
     def close(self) -> None:
         """Close the connection."""

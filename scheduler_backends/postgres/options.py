@@ -1,4 +1,4 @@
-"""The arguments of the backend, which a URL may hold as options too."""
+"""The arguments of the backend, which a URL may have as options too."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scheduler_backends.sql.versions import check_identifier
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """See `PostgresBackend`, which has the same defaults. Refuses nonsense by name."""
+    """See `PostgresBackend`, which has the same defaults. `ConfigError` names a wrong one."""
 
     retention: Retention = field(default_factory=Retention)
     schema: str = "scheduler"
@@ -41,7 +41,7 @@ class Options:
         check_count("pool_size", self.pool_size, at_least=1, at_most=1_000)
 
     def within(self, url: str) -> tuple[sa.URL, Options]:
-        """*url* as the driver takes it, and these options with those of the URL. Refuses one that is given twice."""
+        """Return *url* for the driver, and these options with those of the URL. No option may be in both."""
         place, found = parsed(url)
         for name in found:
             if getattr(self, name) != getattr(_DEFAULTS, name):

@@ -1,48 +1,33 @@
-"""The tables in the database, and the steps that lead from one version of them to the next."""
+"""The tables in the database, and the steps from one version of them to the next."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from scheduler_backends.sql.checks import STRAY, check_clauses
+from scheduler_backends.sql.columns import Column, column_clauses
 from scheduler_backends.sql.states import FINISHED, LEASED, RETRY_WAIT, WAITING
 
 # {s} = the schema and a dot, or nothing; {p} = the prefix of the tables' names.
 # Collation "C" compares ids as bytes: faster, and the same after an upgrade of the operating system's locales.
 # Every job is updated at least once, by its lease, so pages are left half empty for the new versions. At a fill factor
 # of 85, a lease-and-delete cycle took 869 bytes of log instead of 618, and 35 to 77 % of the renewals were heap-only
-# updates instead of 97 to 100 %. That no index holds lease_until makes those possible at all.
-# Dead rows are many: vacuum comes by their number, not by a share of the table.
+# updates instead of 97 to 100 %. These are possible only because no index has lease_until.
+# There are many dead rows: vacuum runs by their number, not by a share of the table.
 _DOCUMENTS: Final = {
     name: f"jsonb_typeof({name}) = '{kind}'"
     for name, kind in (("retry_policy", "object"), ("metadata", "object"), ("errors", "array"))
 }
+
+
+def _type_of(column: Column) -> str:
+    return f'{column.type} COLLATE "C"' if column.key else column.type
+
+
 _FIRST: Final = (
     f"""
 CREATE TABLE {{s}}{{p}}job (
-    queue text COLLATE "C" NOT NULL,
-    id text COLLATE "C" NOT NULL,
-    type text NOT NULL,
-    priority smallint NOT NULL,
-    state smallint NOT NULL,
-    attempts integer NOT NULL DEFAULT 0,
-    crashes integer NOT NULL DEFAULT 0,
-    max_retries integer NOT NULL,
-    timeout double precision NOT NULL,
-    run_at bigint NOT NULL,
-    due_at bigint NOT NULL,
-    created_at bigint NOT NULL,
-    finished_at bigint,
-    lease_token uuid,
-    lease_owner text,
-    lease_until bigint,
-    nonce text NOT NULL,
-    idempotency_key text,
-    retry_policy jsonb,
-    metadata jsonb,
-    errors jsonb,
-    payload bytea NOT NULL,
-    result bytea,
+{column_clauses(_type_of)},
     PRIMARY KEY (queue, id),
 {check_clauses("{p}", _DOCUMENTS)}
 ) WITH (

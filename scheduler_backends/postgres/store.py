@@ -1,27 +1,55 @@
-"""What the rooms of this backend work on: the database, its statements, the clock of a test, and the notifier."""
+"""What the hooks of this backend share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Final
 
 from scheduler.queues import Retention
+from scheduler.waiting import WaiterRegistry
 from scheduler_backends.postgres.database import Database, Rows
+from scheduler_backends.postgres.migration import Schema
 from scheduler_backends.postgres.notifier import Notifier
 from scheduler_backends.postgres.statements import Statements
+from scheduler_backends.sql.unreadable import Finds
+
+_log: Final = logging.getLogger("scheduler.postgres")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    """now: microseconds since 1970 where a test has handed in a clock, None = the server's own time."""
+    """
+    The parts of one backend.
+
+    now: returns microseconds since 1970 where a test has passed a clock, None = the server's own time. channel: of
+    LISTEN and NOTIFY. listening: where LISTEN works, None = nowhere. known_queues: those that this process has entered
+    in the table of queues; entering one twice is harmless. turns: counts lease calls, so that each begins with another
+    queue; `next()` on it is atomic.
+    """
 
     database: Database
+    schema: Schema
     statements: Statements
     retention: Retention
     now: Callable[[], int | None]
+    channel: str
     notifier: Notifier
+    listening: Database | None
+    waiters: WaiterRegistry = field(default_factory=WaiterRegistry)
+    known_queues: set[str] = field(default_factory=set)
+    turns: Iterator[int] = field(default_factory=count)
+    unreadable: Finds = field(default_factory=lambda: Finds(_log))
 
     def run(self, statement: str, **parameters: Any) -> Rows:
-        """Run one statement; the moment is added."""
+        """Run one statement and return its rows. The moment is added to the parameters."""
         return self.database.run(statement, {"now": self.now(), **parameters})
+
+    def close(self) -> None:
+        """End the waits and close the connections."""
+        self.waiters.close()
+        if self.listening is not None and self.listening is not self.database:
+            self.listening.close()
+        self.database.close()

@@ -1,4 +1,4 @@
-"""URLs of a database, with our options and libpq's."""
+"""URLs of a database with our options and libpq's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OPTIONS: Mapping[str, Parser] = {
     "pgbouncer": boolean,
     "listen_url": str,
 }
-# What libpq itself takes as query parameters; the others would name another database, or undo a bound of ours.
+# The query parameters for libpq itself; its others would name another database, or undo a limit of ours.
 _OF_THE_DRIVER: Mapping[str, Parser] = dict.fromkeys(
     (
         "application_name", "channel_binding", "connect_timeout", "gssencmode", "host", "hostaddr", "krbsrvname",
@@ -33,7 +33,7 @@ _OF_THE_DRIVER: Mapping[str, Parser] = dict.fromkeys(
 
 
 def parsed(url: str) -> tuple[str, dict[str, object]]:
-    """The URL as the driver takes it, and the arguments of the backend that it holds."""
+    """Return the URL for the driver, and the arguments of the backend that it has as options."""
     place, options = split_options(url, {**_OPTIONS, **_OF_THE_DRIVER})
     driver = {name: str(options.pop(name)) for name in _OF_THE_DRIVER if name in options}
     kept = RETENTION_OPTIONS.keys() & options.keys()
@@ -43,7 +43,7 @@ def parsed(url: str) -> tuple[str, dict[str, object]]:
 
 
 def listen_url(given: object) -> sa.URL:
-    """The argument `listen_url`: a URL with libpq's options alone."""
+    """Check the argument `listen_url`: a URL with no options but libpq's."""
     if not isinstance(given, str):
         raise ConfigError("listen_url", f"must be a URL, not {type(given).__name__}")
     try:
@@ -55,7 +55,7 @@ def listen_url(given: object) -> sa.URL:
 
 
 def database_url(field: str, given: str) -> sa.URL:
-    """*given*, the argument *field*, as SQLAlchemy takes it. `ConfigError` when it is none of PostgreSQL."""
+    """Return *given*, the argument *field*, for SQLAlchemy. `ConfigError` when it is no URL of PostgreSQL."""
     try:
         given.encode()
         url = sa.make_url(_with_hosts_as_options(given))
@@ -70,7 +70,7 @@ def database_url(field: str, given: str) -> sa.URL:
 
 
 def _with_hosts_as_options(url: str) -> str:
-    """Lists of hosts as libpq has them, ``host1:5432,host2:5433``, as SQLAlchemy can read them."""
+    """Rewrite libpq's lists of hosts, ``host1:5432,host2:5433``, so that SQLAlchemy can read them."""
     parts = split(url)
     user, at, hosts = parts.netloc.rpartition("@")
     if "," not in hosts:

@@ -10,11 +10,11 @@ from redis.exceptions import NoScriptError
 
 from scheduler.clock import Clock
 from scheduler.errors import BackendClosed, BackendError
-from scheduler_backends.redis.errors import is_news, log, translated
+from scheduler_backends.redis.client.node import Connection, Word
+from scheduler_backends.redis.client.router import Command, Router
+from scheduler_backends.redis.errors import log, should_log, translated
 from scheduler_backends.redis.keys import Partition
-from scheduler_backends.redis.nodes import Connection, Word
 from scheduler_backends.redis.records import micros
-from scheduler_backends.redis.routing import Command, Router
 from scheduler_backends.redis.scripts import Script
 
 
@@ -130,6 +130,6 @@ def what_succeeded(answers: Sequence[object]) -> list[object]:
     if errors and len(errors) == len(answers):
         raise errors[0]
     for error in errors:
-        if is_news(str(error)):
+        if should_log(str(error)):
             log.warning("a partition could not be served: %s", error)
     return [None if isinstance(answer, BackendError) else answer for answer in answers]

@@ -8,8 +8,8 @@ from typing import cast
 
 from scheduler.errors import BackendError
 from scheduler_backends.redis.calls import Call, Calls
+from scheduler_backends.redis.client.router import Command
 from scheduler_backends.redis.keys import Keys
-from scheduler_backends.redis.routing import Command
 from scheduler_backends.redis.scripts import CHANGE
 
 SILENCE = 5.0  # seconds after a failure for which a worker goes on with the layouts that it knows
@@ -37,7 +37,7 @@ class Changes:
         """Whether layouts that were read since can be told from changed ones."""
         return self._last is not None
 
-    def tell(self, queue: str) -> None:
+    def number(self, queue: str) -> None:
         """Give *queue* the next number. Raises the library's errors."""
         self._calls.all([Call(CHANGE, self._shared, (queue.encode(),))])
 

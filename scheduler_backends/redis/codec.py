@@ -48,10 +48,25 @@ _PRIORITIES = tuple(Priority)
 # An enum's own look-up of a member is slow; these are met for every job.
 _READY, _SCHEDULED, _LEASED, _SUCCEEDED = JobState.READY, JobState.SCHEDULED, JobState.LEASED, JobState.SUCCEEDED
 
-# The fields in their order; checks nothing and knows no defaults.
-_job = maker_of(Job)
-_lease = maker_of(Lease)
-_enqueued = maker_of(Enqueued)
+_new_job = maker_of(
+    Job,
+    *(
+        "id",
+        "queue",
+        "type",
+        "payload",
+        "state",
+        "priority",
+        "run_at",
+        "created_at",
+        "max_retries",
+        "timeout",
+        "due_at",
+    ),
+    *("retry_policy", "idempotency_key", "metadata", "queue_version", "partition"),
+)
+_lease = maker_of(Lease, "job", "token", "expires_at")
+_enqueued = maker_of(Enqueued, "job", "is_new")
 
 
 def body_of(job: NewJob) -> bytes:
@@ -97,11 +112,23 @@ def stored(job: NewJob, partition: Partition, now_us: int) -> Enqueued:
         due_ms = -(-run_us // 1000)
         if due_ms > now_us // 1000:
             state, due_at = _SCHEDULED, moment_of(b"%d" % due_ms)
-    made = _job(
-        job.id, job.queue, job.type, job.payload, state, job.priority, run_at, now, job.max_retries, job.timeout,
-        due_at, 0, 0, job.retry_policy, job.idempotency_key, dict(job.metadata) if job.metadata else {}, None, (), None,
-        None, None, partition.version, partition.number, (),
-    )  # fmt: skip  # the fields of Job in their order
+    made = _new_job(
+        *(
+            job.id,
+            job.queue,
+            job.type,
+            job.payload,
+            state,
+            job.priority,
+            run_at,
+            now,
+            job.max_retries,
+            job.timeout,
+            due_at,
+        ),
+        *(job.retry_policy, job.idempotency_key, dict(job.metadata) if job.metadata else {}),
+        *(partition.version, partition.number),
+    )
     return _enqueued(made, True)
 
 
@@ -177,12 +204,21 @@ def _read(  # noqa: PLR0917 - called for every job: keywords would cost a tenth
     if state is _LEASED or state is _SUCCEEDED:
         attempts += 1
     created_at = moment(created_us)
-    return _job(
+    return _stored_job(
         raw_id.decode(), partition.queue, kind_of(record[44:kind_end]), record[extra_end:], state,
         _PRIORITIES[level], created_at if run_us == created_us else moment(run_us), created_at, max_retries,
         timeout, due_at, attempts, crashes, policy, key, metadata, finished_at, errors, owner, expires_at, result,
-        partition.version, partition.number, (),
-    )  # fmt: skip  # the fields of Job in their order
+        partition.version, partition.number,
+    )  # fmt: skip  # as the names just below
+
+
+_stored_job = maker_of(
+    Job,
+    "id", "queue", "type", "payload", "state",
+    "priority", "run_at", "created_at", "max_retries",
+    "timeout", "due_at", "attempts", "crashes", "retry_policy", "idempotency_key", "metadata", "finished_at", "errors",
+    "lease_owner", "lease_expires_at", "result", "queue_version", "partition",
+)  # fmt: skip
 
 
 def error_text(error: ErrorDetail | None) -> bytes:

@@ -1,4 +1,4 @@
-"""One table from what the driver and the server say to the library's errors."""
+"""The library's errors for those of the driver and the server."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from scheduler.logs import GuardedLogger
 
 log = GuardedLogger(logging.getLogger("scheduler.redis"))
 
-SILENCE = 60.0  # seconds for which the same trouble is not told again
-_told: dict[str, float] = {}  # what was told -> when; a race tells something twice, and no worse
+LOG_INTERVAL = 60.0  # seconds for which the same message is not logged again
+_logged_at: dict[str, float] = {}  # message -> when; two threads may log one twice, which does no harm
 
 
-def is_news(text: str) -> bool:
-    """Whether *text* was not told in the last minute; it is taken as told now. Workers meet the same at every poll."""
+def should_log(text: str) -> bool:
+    """Return True at most once a minute for the same *text*. Workers meet the same trouble at every poll."""
     now = time.monotonic()
-    if now - _told.get(text, -SILENCE) < SILENCE:
+    if now - _logged_at.get(text, -LOG_INTERVAL) < LOG_INTERVAL:
         return False
-    if len(_told) > 1_000:  # noqa: PLR2004 - many different ones: no matter which
-        _told.clear()
-    _told[text] = now
+    if len(_logged_at) > 1_000:  # noqa: PLR2004 - a bound for the memory: then some are logged early
+        _logged_at.clear()
+    _logged_at[text] = now
     return True
 
 

@@ -12,12 +12,12 @@ from scheduler.errors import BackendError, TopologyError
 from scheduler.topology import QueueTopology, QueueVersion, VersionState
 from scheduler_backends.redis.calls import Call, Calls
 from scheduler_backends.redis.changes import Changes
+from scheduler_backends.redis.client.router import Command
 from scheduler_backends.redis.config import RedisConfig
 from scheduler_backends.redis.described import described
-from scheduler_backends.redis.errors import is_news, is_of_wrong_type, log
+from scheduler_backends.redis.errors import is_of_wrong_type, log, should_log
 from scheduler_backends.redis.keys import Keys, Partition
 from scheduler_backends.redis.layout import Layout
-from scheduler_backends.redis.routing import Command
 from scheduler_backends.redis.scripts import OPEN_GATE, TOPOLOGY_CREATE
 
 ROUNDS = 5  # how often a change of the layout is followed within one call
@@ -80,7 +80,7 @@ class Layouts:
         """
         layouts = self._read(queues, served=served)
         for layout in layouts.values():
-            if isinstance(layout, TopologyError) and is_news(str(layout)):
+            if isinstance(layout, TopologyError) and should_log(str(layout)):
                 log.error("%s; this queue is not served until that is mended", layout)
         return {name: layout for name, layout in layouts.items() if isinstance(layout, Layout)}
 
@@ -114,12 +114,12 @@ class Layouts:
 
     def open(self, layout: Layout, partitions: Iterable[Partition]) -> None:
         """Open the gates of *partitions* of one queue, which were never opened, or are sealed and stay so."""
-        self._changes.tell(layout.topology.queue)
+        self._changes.number(layout.topology.queue)
         self._calls.all([Call(OPEN_GATE, partition, (layout.pause,)) for partition in partitions])
 
-    def tell(self, queue: str) -> None:
-        """Tell all who serve *queue* that its layout was changed."""
-        self._changes.tell(queue)
+    def number_change(self, queue: str) -> None:
+        """Give *queue* the next number, by which all that serve it see that its layout was changed."""
+        self._changes.number(queue)
 
     def noted(self, queue: str, fields: object) -> Layout:
         """The layout that a script of this queue's topology has answered, remembered."""

@@ -8,18 +8,16 @@ from typing import cast
 
 from scheduler.errors import BackendError, BackendUnavailable
 from scheduler.leases import Lease
-from scheduler_backends.redis.calls import Call, Calls
+from scheduler_backends.redis.calls import Call
 from scheduler_backends.redis.codec import leases_of
-from scheduler_backends.redis.errors import is_news, log
+from scheduler_backends.redis.errors import log, should_log
 from scheduler_backends.redis.keys import Partition
-from scheduler_backends.redis.marks import Marks
-from scheduler_backends.redis.quarantine import Quarantine
+from scheduler_backends.redis.quarantine import set_aside
 from scheduler_backends.redis.rosters import Roster
-from scheduler_backends.redis.scripts import LEASE, MARK
+from scheduler_backends.redis.scripts import LEASE, MARK, SLICE
 from scheduler_backends.redis.shares import shares_of
-from scheduler_backends.redis.watching import Watch
+from scheduler_backends.redis.store import Store
 
-SHARE = 1_000  # jobs of a lease call in one partition; Lua's unpack ends near 8,000 values
 WORTH_A_SCRIPT = 32  # jobs: below that, asking one partition more costs more than its jobs do
 WORTH_A_QUEUE = 8  # jobs: below that, a round asks fewer queues if there are more than
 QUEUES = 8  # so many: each for what partitions have given lately, since a small share leaves jobs for another script
@@ -34,25 +32,12 @@ _Answer = tuple[int, bytes, int, list[bytes], list[bytes], list[bytes], list[byt
 class LeaseCall:
     """One lease call on its way through the partitions."""
 
-    def __init__(  # noqa: PLR0917 - one caller, just above
-        self,
-        calls: Calls,
-        quarantine: Quarantine,
-        watch: Watch,
-        marks: Marks,
-        turn: int,
-        token: str,
-        worker_id: str,
-        duration: float,
-        limit: int,
-        *,
-        looks: bool,
-    ) -> None:
-        self._calls = calls
-        self._quarantine = quarantine
-        self._watch = watch
-        self._marks = marks
-        self._turn = turn
+    def __init__(self, store: Store, token: str, worker_id: str, duration: float, limit: int, *, looks: bool) -> None:
+        self._store = store
+        self._calls = store.calls
+        self._watch = store.watch
+        self._marks = store.marks
+        self._turn = next(store.turns)
         self._token = token
         self._group = bytes.fromhex(token)
         self._worker_id = worker_id
@@ -94,14 +79,14 @@ class LeaseCall:
         if not first:  # these are new
             return list(map(_glance, partitions))
         if len(partitions) == 1:  # a glance would only come before
-            return self._calls_for({partitions[0]: min(self._limit, SHARE)})
+            return self._calls_for({partitions[0]: min(self._limit, SLICE)})
         groups = self._hinted(roster)
         relies = self._watch.relies(roster)
         if not groups:
             unknown = (*roster.those(roster.unglanced), *roster.in_turn("glance", SLOW)) if relies else partitions
             return list(map(_glance, dict.fromkeys(unknown)))
         if len(groups) == len(groups[0]) == 1:  # as in an idle worker that was woken
-            shares = dict.fromkeys(groups[0], min(self._limit, SHARE))
+            shares = dict.fromkeys(groups[0], min(self._limit, SLICE))
         else:
             shares = self._shares(roster, groups, WORTH_A_SCRIPT)
         seen: list[Partition] = []
@@ -129,7 +114,7 @@ class LeaseCall:
         groups = [
             some
             for group in self._hinted(self._roster) or _by_queue(self._more.values())
-            if (some := [one for one in group if self._given.get(one.tag, 0) < SHARE])
+            if (some := [one for one in group if self._given.get(one.tag, 0) < SLICE])
         ]
         shares = self._shares(self._roster, groups, WORTH_A_QUEUE if self._in_turns else 1)
         if self._held or self._new:
@@ -189,7 +174,7 @@ class LeaseCall:
             self._marks.in_doubt(call.partition)
         if self._roster is not None:
             self._watch.failed(self._roster, call.partition)
-        if is_news(str(error)):
+        if should_log(str(error)):
             log.warning("%r could not be asked for jobs: %s", call.partition, error)
 
     def _take_jobs(self, partition: Partition, answer: _Answer) -> int:
@@ -209,7 +194,7 @@ class LeaseCall:
                 unreadable = {raw for raw, _, _ in damaged}
                 before -= len(unreadable.intersection(ids[:before]))
                 given = len(leases)  # the others are asked for again
-                self._error = self._quarantine.set(partition, self._group, damaged) or self._error
+                self._error = set_aside(self._store, partition, self._group, damaged) or self._error
             self._held += leases[:before]
             self._new += leases[before:]
         self._given[partition.tag] = self._given.get(partition.tag, 0) + given
@@ -229,7 +214,7 @@ class LeaseCall:
     def _shares(self, roster: Roster, groups: Sequence[Sequence[Partition]], worth: int) -> dict[Partition, int]:
         room = self._room(self._held, self._new)
         shares = shares_of(room, groups, roster, worth=worth, turn=self._turn)
-        return {one: min(share, SHARE - self._given.get(one.tag, 0)) for one, share in shares.items()}
+        return {one: min(share, SLICE - self._given.get(one.tag, 0)) for one, share in shares.items()}
 
     def _call(self, partition: Partition, share: int) -> Call:
         # One that was asked before has said what it holds for a repeat of this call, and is only to add to it.

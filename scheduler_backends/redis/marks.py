@@ -10,9 +10,9 @@ from typing import NamedTuple, cast
 
 from scheduler.errors import BackendError
 from scheduler_backends.redis.calls import Call, Calls
-from scheduler_backends.redis.errors import is_news, log
+from scheduler_backends.redis.client.node import Word
+from scheduler_backends.redis.errors import log, should_log
 from scheduler_backends.redis.keys import Keys, Partition
-from scheduler_backends.redis.nodes import Word
 from scheduler_backends.redis.rosters import Roster
 from scheduler_backends.redis.scripts import MARK, MARKED, UNMARK, UNMARK_OWN
 
@@ -193,5 +193,5 @@ class Marks:
 
 
 def _warn(error: BackendError) -> None:
-    if is_news(str(error)):
+    if should_log(str(error)):
         log.warning("the marks of leases cannot be kept: %s", error)

@@ -5,55 +5,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scheduler.errors import BackendError
-from scheduler.queues import Retention
-from scheduler_backends.redis.calls import Calls
-from scheduler_backends.redis.errors import is_news, log
-from scheduler_backends.redis.keys import Keys, Partition
+from scheduler_backends.redis.errors import log, should_log
+from scheduler_backends.redis.keys import Partition
 from scheduler_backends.redis.records import FORMAT, Unread
 from scheduler_backends.redis.salvage import later_format, why_unreadable
 from scheduler_backends.redis.scripts import QUARANTINE
+from scheduler_backends.redis.store import Store
 
 LATER = 30_000  # milliseconds until a job of a later format is met again: by then a newer release may take it
 
 
-class Quarantine:
-    """Takes jobs that cannot be read out of the way. Any thread."""
+def set_aside(store: Store, partition: Partition, group: bytes, jobs: Sequence[Unread]) -> BackendError | None:
+    """
+    End the leases of *jobs* in *group*: those of a later format wait, the others are dead.
 
-    def __init__(self, calls: Calls, keys: Keys, retention: Retention) -> None:
-        self._calls = calls
-        self._keys = keys
-        self._kept = int(retention.dead > 0)
-
-    def set(self, partition: Partition, group: bytes, jobs: Sequence[Unread]) -> BackendError | None:
-        """
-        End the leases of *jobs* in *group*: those of a later format wait, the others are dead.
-
-        No record and no history is written. Returns why that could not be done: then they are met again once their
-        lease has run out, and nothing else about the lease call is wrong.
-        """
-        formats = [later_format(record) for _, record, _ in jobs]
-        words = [
-            word
-            for (raw, _, _), later in zip(jobs, formats, strict=True)
-            for word in (raw, b"%d" % LATER if later else b"")
-        ]
-        channel = self._keys.channel(partition.queue)
-        try:
-            self._calls.one(QUARANTINE, partition, self._calls.now(), channel, group, self._kept, *words)
-        except BackendError as error:
-            return error
-        dead = [job for job, later in zip(jobs, formats, strict=True) if later is None]
-        if dead:
-            why = why_unreadable(*dead[0])
+    No record and no history is written. Returns why that could not be done: then they are met again once their
+    lease has run out, and nothing else about the lease call is wrong.
+    """
+    formats = [later_format(record) for _, record, _ in jobs]
+    words = [
+        word
+        for (raw, _, _), later in zip(jobs, formats, strict=True)
+        for word in (raw, b"%d" % LATER if later else b"")
+    ]
+    channel = store.keys.channel(partition.queue)
+    try:
+        store.calls.one(QUARANTINE, partition, store.calls.now(), channel, group, int(store.retention.dead > 0), *words)
+    except BackendError as error:
+        return error
+    dead = [job for job, later in zip(jobs, formats, strict=True) if later is None]
+    if dead:
+        why = why_unreadable(*dead[0])
+        log.warning("%r: %d jobs cannot be read and are dead, %r the first: %s", partition, len(dead), dead[0][0], why)
+    for later in set(filter(None, formats)):
+        if should_log(f"record format {later}"):
             log.warning(
-                "%r: %d jobs cannot be read and are dead, %r the first: %s", partition, len(dead), dead[0][0], why
+                "%r: jobs of record format %d are left to a newer release of this library; this one reads %d",
+                partition,
+                later,
+                FORMAT,
             )
-        for later in set(filter(None, formats)):
-            if is_news(f"record format {later}"):
-                log.warning(
-                    "%r: jobs of record format %d are left to a newer release of this library; this one reads %d",
-                    partition,
-                    later,
-                    FORMAT,
-                )
-        return None
+    return None

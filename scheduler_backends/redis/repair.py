@@ -7,87 +7,81 @@ from collections.abc import Sequence
 from typing import cast
 
 from scheduler.errors import BackendError
-from scheduler_backends.redis.calls import Call, Calls, what_succeeded
-from scheduler_backends.redis.errors import is_news, log
-from scheduler_backends.redis.keys import READY, Keys, Partition
+from scheduler_backends.redis.calls import Call, what_succeeded
+from scheduler_backends.redis.errors import log, should_log
+from scheduler_backends.redis.keys import READY, Partition
 from scheduler_backends.redis.scripts import REPAIR, RESTORE, SEARCH
-from scheduler_backends.redis.serving import Serving
+from scheduler_backends.redis.store import Store
 
 SEARCHED = 200_000  # jobs in a partition that are searched through, some at a time, for those in no index
 STRIDE = 1_000  # entries or jobs in one call
 REMEMBERED = 1_000  # partitions of which it is known that a search found nothing
 
 
-class Repair:
-    """Searches some at a time, so that other clients are served in between. Any thread."""
+def repair_some(store: Store, queues: Sequence[str], count: int) -> list[Partition]:
+    """Look at *count* partitions in turn, and return them. One call searches few jobs, so as not to block others."""
+    answers = store.serving.sweep(
+        queues,
+        lambda roster, _: [
+            Call(REPAIR, one, (store.calls.now(), store.keys.channel(one.queue)))
+            for one in roster.in_turn("trim", count)
+        ],
+    )
+    for (call, _), answer in zip(answers, what_succeeded([one for _, one in answers]), strict=True):
+        if answer is not None:
+            _mend(store, call.partition, cast("tuple[int, int, int, bytes]", answer))
+    return [call.partition for call, _ in answers]
 
-    def __init__(self, calls: Calls, serving: Serving, keys: Keys) -> None:
-        self._calls = calls
-        self._serving = serving
-        self._keys = keys
-        self._in_vain: dict[bytes, int] = {}  # how many were missing by the counts when a search found none
 
-    def repair(self, queues: Sequence[str], count: int) -> list[Partition]:
-        """Look at *count* partitions in turn, which are returned."""
-        answers = self._serving.sweep(
-            queues,
-            lambda roster, _: [
-                Call(REPAIR, one, (self._calls.now(), self._keys.channel(one.queue)))
-                for one in roster.in_turn("trim", count)
-            ],
-        )
-        for (call, _), answer in zip(answers, what_succeeded([one for _, one in answers]), strict=True):
-            if answer is not None:
-                freed, missing, total, since = cast("tuple[int, int, int, bytes]", answer)
-                self._mend(call.partition, freed, missing, total, since)
-        return [call.partition for call, _ in answers]
+def _mend(store: Store, partition: Partition, answer: tuple[int, int, int, bytes]) -> None:
+    freed, missing, total, since = answer
+    if freed:
+        log.warning("%r was damaged: %d leases had no expiry and expire now", partition, freed)
+    if not missing or store.searched_in_vain.get(partition.tag) == missing:
+        return
+    if total > SEARCHED:
+        if should_log(f"{partition!r}: too many to search"):
+            message = "%r was damaged: %d jobs are in no index, and %d jobs are too many to search for them"
+            log.warning(message, partition, missing, total)
+        return
+    try:
+        again = _restore(store, partition, since)
+    except BackendError as error:
+        if should_log(f"{partition!r}: {error}"):
+            log.warning("%r: jobs that are in no index could not be searched for: %s", partition, error)
+        return
+    if again > 0:
+        log.warning("%r was damaged: %d jobs were in no index and are ready again", partition, again)
+    elif again == 0:  # the counts are damaged: not again for the same
+        if len(store.searched_in_vain) >= REMEMBERED:
+            store.searched_in_vain.clear()
+        store.searched_in_vain[partition.tag] = missing
 
-    def _mend(self, partition: Partition, freed: int, missing: int, total: int, since: bytes) -> None:
-        if freed:
-            log.warning("%r was damaged: %d leases had no expiry and expire now", partition, freed)
-        if not missing or self._in_vain.get(partition.tag) == missing:
-            return
-        if total > SEARCHED:
-            if is_news(f"{partition!r}: too many to search"):
-                message = "%r was damaged: %d jobs are in no index, and %d jobs are too many to search for them"
-                log.warning(message, partition, missing, total)
-            return
-        try:
-            again = self._restore(partition, since)
-        except BackendError as error:
-            if is_news(f"{partition!r}: {error}"):
-                log.warning("%r: jobs that are in no index could not be searched for: %s", partition, error)
-            return
-        if again > 0:
-            log.warning("%r was damaged: %d jobs were in no index and are ready again", partition, again)
-        elif again == 0:  # the counts are damaged: not again for the same
-            if len(self._in_vain) >= REMEMBERED:
-                self._in_vain.clear()
-            self._in_vain[partition.tag] = missing
 
-    def _restore(self, partition: Partition, since: bytes) -> int:
-        """Make some ready that stand in no index, and return how many; below 0 where that could not be told."""
-        found: set[bytes] = set()  # in no other index than, perhaps, a list of ready jobs
-        place = b"0"
-        while True:
-            place, ids = cast("tuple[bytes, list[bytes]]", self._calls.one(SEARCH, partition, place))
-            found.update(ids)
-            if place == b"0":
-                break
-        for name in READY:
-            found.difference_update(self._listed(partition, partition.key(name)))
-        if not found:
-            return 0
-        words = (self._calls.now(), self._keys.channel(partition.queue), since, *itertools.islice(found, STRIDE))
-        return cast("int", self._calls.one(RESTORE, partition, *words))
+def _restore(store: Store, partition: Partition, since: bytes) -> int:
+    """Make some ready that stand in no index, and return how many; below 0 where that could not be told."""
+    found: set[bytes] = set()  # in no other index than, perhaps, a list of ready jobs
+    place = b"0"
+    while True:
+        place, ids = cast("tuple[bytes, list[bytes]]", store.calls.one(SEARCH, partition, place))
+        found.update(ids)
+        if place == b"0":
+            break
+    for name in READY:
+        found.difference_update(_listed(store, partition, partition.key(name)))
+    if not found:
+        return 0
+    words = (store.calls.now(), store.keys.channel(partition.queue), since, *itertools.islice(found, STRIDE))
+    return cast("int", store.calls.one(RESTORE, partition, *words))
 
-    def _listed(self, partition: Partition, key: bytes) -> set[bytes]:
-        """The ids in a list of ready jobs: from the end, where entries that come meanwhile hide none."""
-        ids: set[bytes] = set()
-        for passed in range(0, 2 * SEARCHED, STRIDE):
-            words = (b"LRANGE", key, -passed - STRIDE, -passed - 1)
-            (entries,) = cast("list[list[bytes]]", self._calls.all([Call(None, partition, words)]))
-            ids.update(entry[6:] for entry in entries)
-            if len(entries) < STRIDE:
-                break
-        return ids
+
+def _listed(store: Store, partition: Partition, key: bytes) -> set[bytes]:
+    """The ids in a list of ready jobs: from the end, where entries that come meanwhile hide none."""
+    ids: set[bytes] = set()
+    for passed in range(0, 2 * SEARCHED, STRIDE):
+        words = (b"LRANGE", key, -passed - STRIDE, -passed - 1)
+        (entries,) = cast("list[list[bytes]]", store.calls.all([Call(None, partition, words)]))
+        ids.update(entry[6:] for entry in entries)
+        if len(entries) < STRIDE:
+            break
+    return ids

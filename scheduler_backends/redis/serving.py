@@ -9,7 +9,7 @@ from contextlib import suppress
 from scheduler.errors import BackendError, BackendUnavailable
 from scheduler_backends.redis.calls import Call, Calls
 from scheduler_backends.redis.changes import Changes
-from scheduler_backends.redis.errors import is_news, log
+from scheduler_backends.redis.errors import log, should_log
 from scheduler_backends.redis.keys import Partition
 from scheduler_backends.redis.layouts import ROUNDS, Layouts
 from scheduler_backends.redis.rosters import Roster
@@ -74,7 +74,7 @@ class Serving:
             found = self._layouts.readable(queues, served=True)
         except BackendUnavailable as error:  # an old layout will do: other servers than this one may have jobs
             self._suspect.update(queues)
-            if is_news(str(error)):
+            if should_log(str(error)):
                 log.warning("a layout that may have changed cannot be read now: %s", error)
         except BackendError:
             self._suspect.update(queues)

@@ -16,6 +16,7 @@ NEVER = -1  # microseconds, as scripts write that nothing waits
 KNOWN = 100_000  # hints; when there are more, it is better to look
 LEAST_WORTH = 4.0  # jobs
 MOST_WORTH = 32.0
+LOOK_EVERY = 0.5  # seconds between two steps of the slow round
 SCAN = 256  # hints from which on queues are asked for their hints, and not hints for their queues
 
 
@@ -50,6 +51,7 @@ class Watch:
         self._sooner: set[bytes] = set()  # of which a message said that a job is due sooner than thought
         self._due: dict[bytes, float] = {}  # when the next job is due, by time.monotonic()
         self._expiries: dict[bytes, float] = {}  # when the first lease expires, of partitions that a round came to
+        self._looked_at = -LOOK_EVERY  # when the slow round went on last, by time.monotonic()
         self._queues_served = 0
         self.worth = LEAST_WORTH  # jobs that are asked of a partition where many queues take turns
 
@@ -169,6 +171,15 @@ class Watch:
             self._sooner.discard(tag)
             self._due.pop(tag, None)
         return roster.those(set(tags))
+
+    def to_look_at(self, roster: Roster) -> list[Partition]:
+        """Partitions of which nothing is known, and some in turn whose notifications may have been lost."""
+        unknown = roster.those(roster.unlooked)
+        now = time.monotonic()
+        if now - self._looked_at < LOOK_EVERY:
+            return unknown
+        self._looked_at = now
+        return list(dict.fromkeys((*unknown, *roster.in_turn("look", FEW))))
 
     def note_due(self, roster: Roster, partition: Partition, wait_us: int) -> None:
         """The partition has said in how many microseconds its next job is due."""

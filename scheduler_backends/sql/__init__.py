@@ -1,1 +1,1 @@
-"""What Postgres and SQLite share: how a job lies in a row, the versions of the schema, and the command for them."""
+"""What Postgres and SQLite share: how a job is stored in a row, the versions of the schema, and their command."""

@@ -1,7 +1,7 @@
 """
 python -m scheduler_backends.sql migrate URL        bring the schema up to date
 python -m scheduler_backends.sql sql URL            print the statements that would do so, for those who review them
-python -m scheduler_backends.sql check URL          exit with 1, and say what to do, unless it is up to date
+python -m scheduler_backends.sql check URL          exit with 1, and print what to do, unless it is up to date
 """  # noqa: D205 - printed as the command's help
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ class Migratable(Protocol):
     """A backend whose tables have versions."""
 
     def migrate(self) -> int:
-        """Bring the tables up to date, and answer how many steps that took."""
+        """Bring the tables up to date and return how many steps that took."""
         ...
 
     def schema_version(self) -> int:
-        """The version in the database, 0 = none."""
+        """Return the version in the database, 0 = none."""
         ...
 
     def check_schema(self) -> None:
-        """Raise `SchemaMismatch` unless it is the newest version that the release knows. Changes nothing."""
+        """Raise `SchemaMismatch` unless it is the newest version of this release. Changes nothing."""
         ...
 
     def migration_sql(self, from_version: int = 0, to_version: int | None = None) -> str:
-        """What `migrate` runs between two versions."""
+        """Return what `migrate` runs between two versions."""
         ...
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; answers the exit code."""
+    """Run the command and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m scheduler_backends.sql",
         description=__doc__,

@@ -1,7 +1,7 @@
 """
-What a row must be, as conditions that both databases check, and how rows are found that are not.
+The conditions of a row, which both databases check, and how rows are found that break them.
 
-A row that breaks them was written by another program past the checks, or before they were there.
+Such a row was written by another program that dropped the checks, or before the checks were there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 from scheduler.jobs import Priority
 from scheduler.limits import MAX_COUNT, MAX_DELAY, MAX_NAME
-from scheduler_backends.sql.rows import EARLIEST, LATEST
+from scheduler_backends.sql.moments import EARLIEST, LATEST
 from scheduler_backends.sql.states import CODES, FINISHED, LEASED, WAITING
 
 MOST: Final = 2**31 - 1
@@ -40,11 +40,11 @@ STRAY: Final = (
     f"(state NOT IN {_KNOWN} OR state IN {WAITING} AND (priority NOT IN (0, 1, 2, 3) OR due_at > {LATEST})"
     f" OR state IN {FINISHED} AND finished_at IS NULL)"
 )
-"""Rows that no move and no list would ever come upon. An index of its own, which is empty, finds them."""
+"""Rows that no move and no list would ever find. An index of its own, normally empty, finds them."""
 
 
 def check_clauses(prefix: str, documents: Mapping[str, str]) -> str:
-    """The named constraints of a CREATE TABLE; *documents* are the database's own conditions of its JSON columns."""
+    """Return the named constraints of a CREATE TABLE; *documents* are the database's conditions of JSON columns."""
     return ",\n".join(
         f"    CONSTRAINT {prefix}job_{name} CHECK ({condition})" for name, condition in {**CHECKS, **documents}.items()
     )

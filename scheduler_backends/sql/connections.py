@@ -1,7 +1,7 @@
 """
-The caller's own connection, whatever library it is of, as something that runs one statement.
+Runs statements on the caller's own connection, whatever library it is from.
 
-No library is imported here: whoever hands in its object has imported it.
+No library is imported here: a caller that passes its object has imported it.
 """
 
 from __future__ import annotations
@@ -13,33 +13,39 @@ from typing import Any, Protocol, cast
 from scheduler.errors import ConfigError
 
 
-class Answer(Protocol):
-    """What a statement answered: a cursor, or SQLAlchemy's result."""
+class Result(Protocol):
+    """The result of a statement: a cursor, or SQLAlchemy's result."""
 
     @property
     def rowcount(self) -> int:
-        """How many rows were changed."""
+        """Return how many rows were changed."""
         ...
 
     def fetchone(self) -> Sequence[Any] | None:
-        """The next row, in the order of the statement's columns."""
+        """Return the next row."""
         ...
 
     def fetchall(self) -> Sequence[Sequence[Any]]:
-        """The rows that are left."""
+        """Return the rows that are left."""
         ...
 
 
 Parameters = Sequence[object] | Mapping[str, object]
-Execute = Callable[[str, Parameters], Answer]
+Execute = Callable[[str, Parameters], Result]
 
 
 def executor(connection: object, *, vendor: str, driver: type, of_driver: Callable[[Any], Execute]) -> Execute:
     """
-    Runs statements within the transaction of *connection*, and does nothing else to it.
+    Return a function that runs statements in the transaction of *connection*, and does nothing else to it.
 
-    vendor: what SQLAlchemy and Django call the database. *driver* and *of_driver*: its driver's connection class, and
-    how a statement is run on one. `ConfigError` for anything else, and for a connection to another kind of database.
+    Args:
+        connection: of the driver, SQLAlchemy or Django, or a Session.
+        vendor: the name of the database in SQLAlchemy and Django.
+        driver: the connection class of its driver.
+        of_driver: returns the function for a connection of the driver.
+
+    Raises:
+        ConfigError: it is anything else, or a connection to another kind of database.
     """
     if isinstance(connection, driver):
         return of_driver(connection)
@@ -48,12 +54,12 @@ def executor(connection: object, *, vendor: str, driver: type, of_driver: Callab
         _check_vendor(alchemy.dialect.name, vendor)
         if alchemy.dialect.paramstyle not in ("pyformat", "qmark"):  # as psycopg, psycopg2 and sqlite3 have it
             raise ConfigError("connection", f"is of the driver {alchemy.dialect.driver}; use psycopg or psycopg2")
-        # Not on its driver's connection: SQLAlchemy would not know that a transaction has begun, and drop it.
+        # Not on its driver's connection: SQLAlchemy would not notice that a transaction has begun, and drop it.
         return lambda statement, parameters: _in_sqlalchemy(alchemy, statement, parameters)
     if _is_django(connection):
         django = cast("Any", connection)
         _check_vendor(django.vendor, vendor)
-        if vendor == "sqlite":  # Django's cursor takes %s alone, where SQLite's own takes what our statements hold
+        if vendor == "sqlite":  # Django's cursor supports only %s, not the parameters of our statements
             django.ensure_connection()
             return of_driver(django.connection)
         return lambda statement, parameters: _in_django(django, statement, parameters)
@@ -65,7 +71,7 @@ def executor(connection: object, *, vendor: str, driver: type, of_driver: Callab
 
 
 def _sqlalchemy(connection: object) -> Any:
-    """The SQLAlchemy Connection that *connection* is or holds, None = it is none of SQLAlchemy's."""
+    """Return the SQLAlchemy Connection that *connection* is or has, None = it is not of SQLAlchemy."""
     engine, orm = sys.modules.get("sqlalchemy.engine"), sys.modules.get("sqlalchemy.orm")
     if engine is not None and isinstance(connection, engine.Connection):
         return connection
@@ -74,24 +80,24 @@ def _sqlalchemy(connection: object) -> Any:
     return None
 
 
-def _in_sqlalchemy(alchemy: Any, statement: str, parameters: Parameters) -> Answer:
-    options = {"stream_results": False}  # a cursor on the server may be what the caller wants for other statements
+def _in_sqlalchemy(alchemy: Any, statement: str, parameters: Parameters) -> Result:
+    options = {"stream_results": False}  # the caller may have asked for cursors on the server
     try:
-        return cast("Answer", alchemy.exec_driver_sql(statement, parameters, execution_options=options))
+        return cast("Result", alchemy.exec_driver_sql(statement, parameters, execution_options=options))
     except sys.modules["sqlalchemy.exc"].StatementError as error:
         failure = error.orig or error
-    raise failure  # the driver's alone: SQLAlchemy's shows the parameters, and with them payloads
+    raise failure  # only the driver's: SQLAlchemy's shows the parameters, and with them payloads
 
 
 def _is_django(connection: object) -> bool:
-    # Not by class: `django.db.connection` is a proxy. The class that it stands for says where it comes from.
+    # Not by class: `django.db.connection` is a proxy.
     return "django.db" in sys.modules and hasattr(connection, "vendor") and hasattr(connection, "ensure_connection")
 
 
-def _in_django(django: Any, statement: str, parameters: Parameters) -> Answer:
+def _in_django(django: Any, statement: str, parameters: Parameters) -> Result:
     cursor = django.cursor()
     cursor.execute(statement, parameters)
-    return cast("Answer", cursor)
+    return cast("Result", cursor)
 
 
 def _check_vendor(found: str, wanted: str) -> None:

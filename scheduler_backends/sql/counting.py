@@ -13,14 +13,14 @@ CAP = EXACT_COUNT + 1
 
 def queue_stats(queue: str, *, paused: bool, found: Mapping[JobState, int], oldest: int | None) -> QueueStats:
     """
-    The statistics of a queue.
+    Return the statistics of a queue.
 
-    found: capped numbers of rows; SCHEDULED holds those that wait for a retry as well, since no index tells them apart.
+    found: capped numbers of rows; SCHEDULED includes those that wait for a retry, since no index tells them apart.
     oldest: microseconds since the longest-waiting ready job became ready, None = none is ready.
     """
     counts = {**found, JobState.SCHEDULED: max(0, found[JobState.SCHEDULED] - found[JobState.RETRY_WAIT])}
     capped = {state for state, number in counts.items() if number > EXACT_COUNT}
-    if JobState.RETRY_WAIT in capped:  # then nothing says how many of the rest are scheduled
+    if JobState.RETRY_WAIT in capped:  # then it is unknown how many of the rest are scheduled
         capped.add(JobState.SCHEDULED)
     return QueueStats(
         queue=queue,

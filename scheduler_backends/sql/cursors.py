@@ -1,4 +1,4 @@
-"""Where the next page of a list begins, as text that only this store makes and reads."""
+"""Where the next page of a list begins, as text that only these stores write and read."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import base64
 import binascii
 import json
 import re
+from collections.abc import Mapping
+from typing import Final
 
+from scheduler.arguments import is_possible_id
 from scheduler.errors import ConfigError
 from scheduler.jobs import Priority
-from scheduler.queues import cursor_of, place_of
 from scheduler.states import JobState
-from scheduler_backends.sql.arguments import is_possible_id
 
 _TOKEN = re.compile("[0-9a-f-]{32,36}")
 
@@ -19,26 +20,32 @@ Position = tuple[int, int | str, str]
 """The priority being walked (0 where the walk does not go by priority), the key within it, and the id."""
 
 
+KEYS: Final[Mapping[JobState, str]] = {
+    **dict.fromkeys((JobState.SCHEDULED, JobState.READY, JobState.RETRY_WAIT), "due_at"),
+    **dict.fromkeys((JobState.SUCCEEDED, JobState.CANCELLED, JobState.DEAD), "finished_at"),
+    JobState.LEASED: "lease_token",
+}
+"""The column by which a list of a state walks, before the id."""
+
+
 def goes_by_priority(state: JobState) -> bool:
-    """Whether a list of *state* walks one priority after the other, as the index does that finds its jobs."""
+    """Whether a list of *state* walks one priority after the other, as the index of its jobs does."""
     return state in (JobState.SCHEDULED, JobState.READY)
 
 
 def first_position(state: JobState) -> Position:
-    """Where a list of *state* begins."""
+    """Return where a list of *state* begins."""
     return (0, "0" * 32, "") if state is JobState.LEASED else (0, -(2**63), "")
 
 
-def write_cursor(queue: str, state: JobState, position: Position) -> str:
-    """The cursor after *position* in a list of *queue* and *state*."""
-    text = json.dumps(position, separators=(",", ":"))
-    return cursor_of(queue, state, base64.urlsafe_b64encode(text.encode()).decode())
+def write_place(position: Position) -> str:
+    """Return *position* as the text that a cursor holds."""
+    return base64.urlsafe_b64encode(json.dumps(position, separators=(",", ":")).encode()).decode()
 
 
-def read_cursor(queue: str, state: JobState, cursor: object) -> Position:
-    """The position of a cursor that `write_cursor` made for the same list; `ConfigError` for any other text."""
+def read_place(state: JobState, place: str) -> Position:
+    """Return the position that `write_place` made for a list of *state*; `ConfigError` for any other text."""
     refused = ConfigError("cursor", f"was not made by this store for a list of {state.value} jobs")
-    place = place_of(queue, state, cursor)
     try:
         found = json.loads(base64.b64decode(place.encode("ascii"), altchars=b"-_", validate=True))
         priority, key, id = found
@@ -54,7 +61,7 @@ def read_cursor(queue: str, state: JobState, cursor: object) -> Position:
 
 
 def next_priority(state: JobState, position: Position) -> Position | None:
-    """Where a walk goes on once the priority of *position* is exhausted; None = it has ended."""
+    """Return where a walk continues after the priority of *position*; None = it has ended."""
     priority = position[0] + 1
     if not goes_by_priority(state) or priority == len(Priority):
         return None

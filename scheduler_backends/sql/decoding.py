@@ -1,8 +1,9 @@
-"""How a row becomes a job, whatever stands in it."""
+"""How a row becomes a job, whatever is in it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Final
 
 from scheduler.jobs import Job
@@ -11,27 +12,36 @@ from scheduler.limits import MAX_COUNT, MAX_DELAY, MAX_NAME
 from scheduler.states import TERMINAL
 from scheduler.values import maker_of
 from scheduler_backends.sql.checks import MOST
-from scheduler_backends.sql.fields import PRIORITIES, SHORTEST_TIMEOUT, errors_of, metadata_of, policy_of, refuse
-from scheduler_backends.sql.rows import JobRow, from_micros
+from scheduler_backends.sql.columns import OPTIONS, JobRow
+from scheduler_backends.sql.fields import PRIORITIES, SHORTEST_TIMEOUT, refuse
+from scheduler_backends.sql.moments import from_micros
 from scheduler_backends.sql.salvage import salvaged
 from scheduler_backends.sql.states import LEASED, RETRY_WAIT, SCHEDULED, STATES, derived
 
-# The fields in their order, and nothing checked: a statement may answer a thousand rows.
-_job = maker_of(Job)
-_lease = maker_of(Lease)
+# The fields of `_sound`, in its order. Nothing is checked: a statement may return a thousand rows.
+_FIELDS: Final = (
+    "id", "queue", "type", "payload", "state", "priority", "run_at", "created_at", "max_retries", "timeout", "due_at",
+    "attempts", "crashes", "finished_at", "lease_owner", "lease_expires_at",
+)  # fmt: skip
+_plain_job = maker_of(Job, *_FIELDS)
+_job = maker_of(Job, *_FIELDS, *OPTIONS)
+_lease = maker_of(Lease, "job", "token", "expires_at")
+_options = attrgetter(*OPTIONS)
+_DECODERS: Final = tuple(OPTIONS.values())
+_NO_OPTIONS: Final = (None,) * len(OPTIONS)
 _FINISHED: Final = frozenset(code for code, state in STATES.items() if state in TERMINAL)
 
 
 def job_of(row: JobRow, now: int) -> Job:
-    """The job in *row*, as it stands at *now*."""
+    """Return the job in *row* as it is at *now*."""
     try:
         return _sound(row, now)
-    except Exception:  # noqa: BLE001 - another program may have written anything; what it is, is found out field by field
+    except Exception:  # noqa: BLE001 - another program may have written anything; field by field it is found out what
         return salvaged(row, now)
 
 
 def leases_of(rows: Iterable[tuple[int, JobRow]], token: str) -> tuple[list[Lease], list[Job]]:
-    """The leases on the jobs in *rows*, each behind the moment when it was taken, and the jobs that are unreadable."""
+    """Return the leases on the jobs in *rows*, each behind its moment, and the jobs that cannot be read."""
     leases, unreadable = [], []
     for now, row in rows:
         job = job_of(row, now)
@@ -43,11 +53,8 @@ def leases_of(rows: Iterable[tuple[int, JobRow]], token: str) -> tuple[list[Leas
 
 
 def _sound(row: JobRow, now: int) -> Job:
-    """The job in *row*; raises whatever it may for one in which anything is not as it should be, or only looks so."""
-    (
-        queue, id, type_, payload, code, priority, attempts, crashes, max_retries, timeout, run_at, due_at, created_at,
-        finished_at, owner, until, policy, key, metadata, errors, result, _,
-    ) = row  # fmt: skip
+    """Return the job in *row*. Raises anything for one in which something is, or only looks, wrong."""
+    id, type_, payload, code, priority, due_at = row.id, row.type, row.payload, row.state, row.priority, row.due_at
     leased = code == LEASED
     # A comparison with text raises, and what is printable is a name but for its length.
     if not (
@@ -56,20 +63,21 @@ def _sound(row: JobRow, now: int) -> Job:
         and 0 < len(id) <= MAX_NAME >= len(type_) > 0
         and type(payload) is bytes
         and 0 <= priority < len(PRIORITIES)
-        and leased <= attempts <= MOST >= crashes >= 0
-        and 0 <= max_retries <= MAX_COUNT
-        and SHORTEST_TIMEOUT <= timeout <= MAX_DELAY
-        and (key is None or key.isprintable())
-        and (result is None or type(result) is bytes)
-        and (type(owner) is str or not leased)
+        and leased <= row.attempts <= MOST >= row.crashes >= 0
+        and 0 <= row.max_retries <= MAX_COUNT
+        and SHORTEST_TIMEOUT <= row.timeout <= MAX_DELAY
+        and (type(row.lease_owner) is str or not leased)
     ):
         refuse("is looked at more closely")
     waits = due_at > now and code in (SCHEDULED, RETRY_WAIT)
-    return _job(
-        id, queue, type_, payload, derived(code, is_due=not waits), PRIORITIES[priority],
-        from_micros(run_at), from_micros(created_at), max_retries, timeout,
-        from_micros(due_at) if waits else None, attempts, crashes,
-        None if policy is None else policy_of(policy), key, {} if metadata is None else metadata_of(metadata),
-        from_micros(finished_at) if code in _FINISHED else None, () if errors is None else errors_of(errors),
-        owner if leased else None, from_micros(until) if leased else None, result, 1, 0, (),
-    )  # fmt: skip  # the fields of Job in their order
+    fields = (
+        id, row.queue, type_, payload, derived(code, is_due=not waits), PRIORITIES[priority],
+        from_micros(row.run_at), from_micros(row.created_at), row.max_retries, row.timeout,
+        from_micros(due_at) if waits else None, row.attempts, row.crashes,
+        from_micros(row.finished_at) if code in _FINISHED else None,
+        row.lease_owner if leased else None, from_micros(row.lease_until) if leased else None,
+    )  # fmt: skip
+    options = _options(row)
+    if options == _NO_OPTIONS:
+        return _plain_job(*fields)
+    return _job(*fields, *[decode(value) for decode, value in zip(_DECODERS, options, strict=True)])

@@ -1,17 +1,21 @@
-"""Reads one field of a row, or raises and says why not. No reason quotes what was found."""
+"""
+How single fields are written to a row and read from it. Documents (errors, metadata, retry policy) are JSON text.
+
+A reader raises where it cannot read, and says why without quoting what it found.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Final, NoReturn, TypeVar
 
-from scheduler.jobs import ErrorRecord, Priority
-from scheduler.limits import MAX_DELAY, check_bytes, check_count, check_number
+from scheduler.jobs import ErrorDetail, ErrorRecord, Priority
+from scheduler.limits import MAX_DELAY, check_bytes, check_count, check_name, check_number
 from scheduler.retry import RetryPolicy
 from scheduler_backends.sql.checks import MOST
-from scheduler_backends.sql.rows import from_micros
+from scheduler_backends.sql.moments import from_micros
 
 PRIORITIES: Final = tuple(Priority)
 SHORTEST_TIMEOUT: Final = 0.001  # seconds
@@ -19,8 +23,30 @@ SHORTEST_TIMEOUT: Final = 0.001  # seconds
 _T = TypeVar("_T")
 
 
+def document(value: object) -> str:
+    """Return *value* as JSON text, compact."""
+    return json.dumps(value, separators=(",", ":"))
+
+
+def policy_text(policy: RetryPolicy | None) -> str | None:
+    """Return a retry policy as a document."""
+    return None if policy is None else document(policy.to_data())
+
+
+def metadata_text(metadata: Mapping[str, str]) -> str | None:
+    """Return metadata as a document, None where there is none."""
+    return document(dict(metadata)) if metadata else None
+
+
+def error_document(detail: ErrorDetail | None) -> str | None:
+    """Return an error as it is appended to a job's errors. The statement adds the attempt's number and the moment."""
+    if detail is None:
+        return None
+    return document({"kind": detail.kind, "message": detail.message, "traceback": detail.traceback})
+
+
 class RefusedError(ValueError):
-    """What a reader cannot read, and why."""
+    """What cannot be read, and why."""
 
 
 def refuse(reason: str) -> NoReturn:
@@ -28,50 +54,60 @@ def refuse(reason: str) -> NoReturn:
     raise RefusedError(reason)
 
 
-def optional(reader: Callable[[object], _T]) -> Callable[[object], _T | None]:
-    """*reader*, or None for NULL."""
-    return lambda value: None if value is None else reader(value)
-
-
 def text_of(value: object) -> str:
-    """Text."""
+    """Read text."""
     if type(value) is not str:
         refuse(f"must be text, not {type(value).__name__}")
     return value
 
 
-def result_of(value: object) -> bytes:
-    """Bytes."""
-    return check_bytes("result", value)
+def name_of(value: object) -> str:
+    """Read a name."""
+    return check_name("name", value)
+
+
+def bytes_of(value: object) -> bytes:
+    """Read bytes."""
+    return value if type(value) is bytes else check_bytes("bytes", value)
+
+
+def key_of(value: object) -> str | None:
+    """Read an idempotency key."""
+    return None if value is None else check_name("idempotency_key", value)
+
+
+def result_of(value: object) -> bytes | None:
+    """Read a result."""
+    return None if value is None else bytes_of(value)
 
 
 def counter_of(value: object) -> int:
-    """A number of attempts or crashes."""
+    """Read a number of attempts or crashes."""
     return check_count("attempts", value, at_most=MOST)
 
 
 def attempts_of_leased(value: object) -> int:
-    """A number of attempts that holds the present one."""
+    """Read the attempts of a leased job: the present one counts."""
     return check_count("attempts", value, at_least=1, at_most=MOST)
 
 
 def retries_of(value: object) -> int:
-    """A number of retries."""
+    """Read a number of retries."""
     return check_count("max_retries", value)
 
 
 def timeout_of(value: object) -> float:
-    """Seconds."""
+    """Read seconds."""
     return check_number("timeout", value, at_least=SHORTEST_TIMEOUT, at_most=MAX_DELAY)
 
 
 def priority_of(value: object) -> Priority:
-    """One of the priorities."""
+    """Read one of the priorities."""
     return PRIORITIES[check_count("priority", value, at_most=max(Priority))]
 
 
 def moment_of(value: object) -> datetime:
-    """A moment that a datetime can say."""
+    """Read a moment that a datetime can hold."""
     if type(value) is not int:
         refuse(f"must be whole microseconds, not {type(value).__name__}")
     try:
@@ -90,13 +126,15 @@ def _document(text: object, kind: type[_T]) -> _T:
     return value
 
 
-def policy_of(text: object) -> RetryPolicy:
-    """A retry policy that this release knows."""
-    return RetryPolicy.from_data(_document(text, dict))
+def policy_of(text: object) -> RetryPolicy | None:
+    """Read a retry policy that this release knows."""
+    return None if text is None else RetryPolicy.from_data(_document(text, dict))
 
 
 def metadata_of(text: object) -> dict[str, str]:
-    """A document from text to text."""
+    """Read a document from text to text."""
+    if text is None:
+        return {}
     found: dict[str, str] = _document(text, dict)
     for value in found.values():
         if type(value) is not str:
@@ -105,8 +143,8 @@ def metadata_of(text: object) -> dict[str, str]:
 
 
 def errors_of(text: object) -> tuple[ErrorRecord, ...]:
-    """The errors of a job."""
-    return tuple(map(_error, _document(text, list)))
+    """Read the errors of a job."""
+    return () if text is None else tuple(map(_error, _document(text, list)))
 
 
 def _error(entry: object) -> ErrorRecord:

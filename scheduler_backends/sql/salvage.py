@@ -1,8 +1,8 @@
 """
-What can be read of a row in which not all can.
+What can be read of a row in which not all can be read.
 
-What cannot has a neutral value in the job, and its name in `Job.unreadable`. The row itself stays as it is: the error
-that says why is made anew each time, so that a newer release, or a mended row, is read as if nothing had been.
+The job has a neutral value for the rest, and their names in `Job.unreadable`. The row itself stays as it is: the error
+that says why is made anew each time, so that a newer release, or a repaired row, is read as if nothing had been.
 """
 
 from __future__ import annotations
@@ -11,43 +11,33 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from scheduler.errors import ConfigError, InvalidJob
-from scheduler.jobs import DEFAULT_TIMEOUT, UNREADABLE, ErrorDetail, ErrorRecord, Job, Priority
-from scheduler.limits import MAX_ERRORS, check_bytes, check_name
+from scheduler.jobs import UNREADABLE, ErrorDetail, ErrorRecord, Job
+from scheduler.limits import MAX_ERRORS
 from scheduler.states import TERMINAL, JobState
+from scheduler_backends.sql.columns import COLUMNS, JobRow
 from scheduler_backends.sql.fields import (
     RefusedError,
     attempts_of_leased,
     counter_of,
-    errors_of,
-    metadata_of,
     moment_of,
-    optional,
-    policy_of,
-    priority_of,
+    name_of,
     refuse,
-    result_of,
-    retries_of,
     text_of,
-    timeout_of,
 )
-from scheduler_backends.sql.rows import EPOCH, JobRow
+from scheduler_backends.sql.moments import EPOCH
 from scheduler_backends.sql.states import STATES, derived
 
 _T = TypeVar("_T")
 _N = TypeVar("_N")
 
 
-def _name(value: object) -> str:
-    return check_name("name", value)
-
-
 def salvaged(row: JobRow, now: int) -> Job:
-    """The job in *row*, read field by field."""
+    """Return the job in *row*, read field by field."""
     return _Salvage(row, now).job()
 
 
 class _Salvage:
-    """Remembers what it could not read, and why."""
+    """Collects what could not be read, and why."""
 
     def __init__(self, row: JobRow, now: int) -> None:
         self._row = row
@@ -64,23 +54,15 @@ class _Salvage:
         if finished_at and "state" not in self._reasons:
             finished_at = read("finished_at", moment_of, row.finished_at, created_at)
         fields: dict[str, Any] = {
-            "id": read("id", _name, row.id, str(row.id)),
-            "type": read("type", _name, row.type, ""),
-            "payload": read("payload", lambda value: check_bytes("payload", value), row.payload, b""),
-            "priority": read("priority", priority_of, row.priority, Priority.NORMAL),
-            "run_at": read("run_at", moment_of, row.run_at, EPOCH),
-            "max_retries": read("max_retries", retries_of, row.max_retries, 0),
-            "timeout": read("timeout", timeout_of, row.timeout, DEFAULT_TIMEOUT),
+            "id": read("id", name_of, row.id, str(row.id)),
             "due_at": read("due_at", moment_of, row.due_at, created_at) if waits else None,
-            "crashes": read("crashes", counter_of, row.crashes, 0),
-            "retry_policy": read("retry_policy", optional(policy_of), row.retry_policy, None),
-            "idempotency_key": read("idempotency_key", optional(_name), row.idempotency_key, None),
-            "metadata": read("metadata", metadata_of, "{}" if row.metadata is None else row.metadata, {}),
-            "errors": read("errors", errors_of, "[]" if row.errors is None else row.errors, ()),
             "lease_owner": read("lease_owner", text_of, row.lease_owner, "") if leased else None,
             "lease_expires_at": read("lease_expires_at", moment_of, row.lease_until, created_at) if leased else None,
-            "result": read("result", optional(result_of), row.result, None),
         }
+        for name, column in COLUMNS.items():
+            if column.decode is not None:
+                neutral = column.decode(None) if column.null else column.neutral
+                fields[name] = read(name, column.decode, getattr(row, name), neutral)
         if self._reasons:
             reasons = "; ".join(f"{field} {reason}" for field, reason in self._reasons.items())
             detail = ErrorDetail(kind=UNREADABLE, message=f"this record cannot be read: {reasons}")

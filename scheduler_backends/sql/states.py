@@ -1,7 +1,7 @@
 """
 How states are stored.
 
-Ready is derived: a job that waits is ready once its due time has come, so that promoting writes nothing. An UPDATE per
+Ready is derived: a job that waits is ready once its due time has come, so that promotion writes nothing. An UPDATE per
 promoted job cost 40 % of the throughput and 70 to 80 % more write-ahead log.
 """
 
@@ -32,16 +32,16 @@ CODES: Mapping[JobState, int] = {
 STATES: Mapping[int, JobState] = {code: state for state, code in CODES.items()}
 
 WAITING: Final = f"({SCHEDULED}, {RETRY_WAIT})"
-"""As an SQL literal: partial indexes serve only a query that repeats their predicate to the letter."""
+"""As an SQL literal: partial indexes serve only a query that repeats their predicate literally."""
 
 FINISHED: Final = f"({SUCCEEDED}, {DEAD}, {CANCELLED})"
 
 
 def shown_state(code: object, *, is_due: bool) -> JobState:
-    """As `derived`; a code that is none of ours counts as dead, since nothing runs such a job."""
+    """As `derived`; an unknown code counts as dead, since nothing runs such a job."""
     return derived(code, is_due=is_due) if isinstance(code, int) and code in STATES else JobState.DEAD
 
 
 def derived(code: int, *, is_due: bool) -> JobState:
-    """The state that a stored code stands for."""
+    """Return the state for a stored code."""
     return JobState.READY if is_due and code in (SCHEDULED, RETRY_WAIT) else STATES[code]

@@ -1,4 +1,4 @@
-"""What is told, and recorded, of jobs that cannot be read."""
+"""What is logged and recorded about jobs that cannot be read."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from scheduler.jobs import UNREADABLE, ErrorDetail, Job
-from scheduler_backends.sql.rows import error_document
+from scheduler_backends.sql.fields import error_document
 
 _EVERY: Final = 60.0  # seconds between two lines
 
 STRAYED: Final = error_document(
     ErrorDetail(kind=UNREADABLE, message="this record cannot be read: its state, priority or due time is none")
 )
-"""Recorded where a row's state, priority or due time is such that no worker would ever have come upon it."""
+"""Recorded where a row's state, priority or due time is such that no worker would ever have found it."""
 
 
 class Finds:

@@ -1,4 +1,4 @@
-"""Which version of the schema the library knows, and what to do about another one."""
+"""The version of the schema: whether it is the one that this release needs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _IDENTIFIER = re.compile("[a-z_][a-z0-9_]{0,39}")
 
 
 def check_identifier(field: str, name: object) -> str:
-    """A schema name or table prefix: lower-case letters, digits and underscores, at most 40, so it needs no quoting."""
+    """Check the name of a schema or a prefix of tables: lower-case letters, digits and underscores, at most 40."""
     if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
         raise ConfigError(field, "must be 1 to 40 lower-case letters, digits and underscores, no digit first")
     return name
@@ -32,13 +32,13 @@ def check_version(present: int, known: int, *, may_migrate: bool) -> None:
 
 
 def check_versions(from_version: int, to_version: int | None, known: int) -> int:
-    """The version that a migration leads to, None = the newest."""
+    """Check the versions of a migration and return the last; None = the newest."""
     last = known if to_version is None else to_version
     if not 0 <= from_version <= last <= known:
-        raise ConfigError("from_version", f"versions go from 0 to {known}, and forwards alone")
+        raise ConfigError("from_version", f"versions go from 0 to {known}, and only forwards")
     return last
 
 
 def script(statements: Iterable[str]) -> str:
-    """Statements as a file for the database's own shell."""
+    """Return *statements* as a file for the database's own shell."""
     return "".join(f"{statement.strip()};\n" for statement in statements)

@@ -66,11 +66,11 @@ def check_sqlite() -> None:
         raise NotSupported(f"SQLite {needed} or newer is needed; this Python has {sqlite3.sqlite_version}")
 
 
-def connect(path: str, *, timeout: float, synchronous: Synchronous, create: bool, takes_any_text: bool) -> Connection:
+def connect(path: str, *, timeout: float, synchronous: Synchronous, create: bool, accepts_any_text: bool) -> Connection:
     """
     Open the file at *path*, in autocommit mode and with the journal that it has.
 
-    create: make the file if it does not exist. takes_any_text: see `File.take_any_text`.
+    create: make the file if it does not exist. accepts_any_text: see `File.accept_any_text`.
     """
     real_path = os.path.realpath(path)  # SQLite's own files, and the gate, lie beside it
     connection = sqlite3.connect(
@@ -82,7 +82,7 @@ def connect(path: str, *, timeout: float, synchronous: Synchronous, create: bool
         cached_statements=256,
         factory=Connection,
     )
-    if takes_any_text:
+    if accepts_any_text:
         connection.text_factory = any_text
     try:
         connection.execute(_PRAGMAS[synchronous])

@@ -15,34 +15,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from scheduler.errors import BackendClosed, BackendError, BackendUnavailable
-from scheduler.processes import PerProcess
-from scheduler_backends.sql.connections import Execute
-from scheduler_backends.sqlite.connection import Connection, Synchronous, check_sqlite, is_empty
+from scheduler.processes import PerProcess, suspend_at_forks, suspend_briefly
+from scheduler_backends.sqlite.connection import Connection, check_sqlite, is_empty
 from scheduler_backends.sqlite.errors import OUTSIDE_ERRORS, is_of_connection, translating
-from scheduler_backends.sqlite.forks import close_all_connections, suspend_at_forks
 from scheduler_backends.sqlite.gate import Gate
 from scheduler_backends.sqlite.opening import Opening
+from scheduler_backends.sqlite.options import Options
 from scheduler_backends.sqlite.slots import Open, Slot
 
 
 class File:
     """A database file. Safe in any thread; connects when first used, and anew in the child of a fork."""
 
-    def __init__(
-        self,
-        path: str,
-        *,
-        synchronous: Synchronous,
-        timeout: float,
-        is_prepared: Callable[[Execute], bool],
-        prepare: Callable[[Execute], object],
-    ) -> None:
+    def __init__(self, path: str, options: Options) -> None:
         check_sqlite()
         self.path = path
-        self._timeout = timeout
-        self._opening = Opening(
-            path, synchronous=synchronous, timeout=timeout, is_prepared=is_prepared, prepare=prepare
-        )
+        self.options = options
+        self._opening = Opening(path, options)
         self._closed = False
         self._wrote_at = 0.0
         self._open: PerProcess[Open] = PerProcess()
@@ -78,42 +67,40 @@ class File:
                     connection.close()
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
-        """The reading connection. Each statement sees the last commit."""
-        mine = self._see_to_schema()
-        with self._using(mine.reader):
-            self._check_file(mine, mine.reader)
-            if mine.reader.connection is None:
-                mine.reader.connection = self._opening.connect()
-            yield mine.reader.connection
+    def reading(self, *, watching: bool = False) -> Iterator[Connection]:
+        """
+        Use the reading connection. Each statement sees the last commit.
 
-    @contextmanager
-    def watching(self) -> Iterator[Connection]:
-        """The waiters' connection: a call may hold the other two for long."""
-        mine = self._see_to_schema()
-        with self._using(mine.watcher):
-            self._check_file(mine, mine.watcher)
-            if mine.watcher.connection is None:
-                mine.watcher.connection = self._opening.connect()
-            yield mine.watcher.connection
+        watching: use that of the waiters, since a call may hold the other one for long.
+        """
+        mine = self._open.get(Open)
+        if not mine.is_prepared:
+            self._check_schema(mine)
+        slot = mine.watcher if watching else mine.reader
+        with self._using(slot):
+            self._check_file(mine, slot)
+            if slot.connection is None:
+                slot.connection = self._opening.connect()
+            yield slot.connection
 
     def wrote_since(self, moment: float) -> bool:
         """Whether this process is writing, or has written since *moment*."""
         return self._wrote_at >= moment
 
-    def take_any_text(self) -> None:
+    def accept_any_text(self) -> None:
         """From now on, text that is no UTF-8 is read with a surrogate for each byte at fault, instead of raising."""
-        self._opening.takes_any_text = True
-        self._open.get(Open).take_any_text()
+        self._opening.accepts_any_text = True
+        self._open.get(Open).accept_any_text()
 
     @property
     def is_open(self) -> bool:
-        """Whether this process has opened the file, and so seen to its schema."""
+        """Whether this process has opened the file, and so checked its schema."""
         return self._open.get(Open).is_prepared
 
-    def prepare(self, execute: Execute) -> None:
-        """See to the schema by statements of a write transaction."""
-        self._opening.prepare(execute)
+    def check_open(self) -> None:
+        """Raise `BackendClosed` after `close`: for calls that have nothing to do, and so use no connection."""
+        if self._closed:
+            raise BackendClosed(f"the backend on {self.path} is closed")
 
     def close(self) -> None:
         """Close the connections once the calls under way have ended. Later calls raise `BackendClosed`."""
@@ -122,23 +109,23 @@ class File:
         with mine.writer.lock.entry(), mine.reader.lock.entry(), mine.watcher.lock.entry():
             mine.drop_all()
 
-    def suspend(self) -> None:
-        """Close the connections, and let nobody use one before `resume`. See `forks`."""
-        self._open.get(Open).suspend(self._timeout)
+    def suspend(self) -> Callable[[], None]:
+        """
+        Close the connections, and let nobody use one until the returned function is called. See `Suspendable`.
 
-    def resume(self) -> None:
-        """Let the calls go on; they connect anew."""
-        self._open.get(Open).resume()
+        SQLite counts its locks within a process. A forked child with copies of its parent's connections would take no
+        locks of its own, and other processes would delete the write-ahead log that it uses.
+        """
+        return self._open.get(Open).suspend(self.options.timeout)
 
     @contextmanager
     def _using(self, slot: Slot) -> Iterator[None]:
         # Around every use of a connection: one thread at a time, and errors of ours.
         slot.lock.refuse_mine()
         try:
-            if not slot.lock.acquire(self._timeout):
-                raise BackendUnavailable(f"{self.path} is held by another thread for more than {self._timeout:g} s")
-            if self._closed:
-                raise BackendClosed(f"the backend on {self.path} is closed")
+            if not slot.lock.acquire(self.options.timeout):
+                raise BackendUnavailable(f"{self.path} was in use by another thread for {self.options.timeout:g} s")
+            self.check_open()
             with translating(self.path):
                 try:
                     yield
@@ -156,7 +143,9 @@ class File:
             yield
         except BackendError as error:
             if is_of_connection(error.__cause__):
-                close_all_connections(self.path)
+                # SQLite shares more than its locks within a process: what one connection has opened read-only stays so
+                # for all. So all of this process's connections to the file are closed, and opened again when used.
+                suspend_briefly(lambda member: isinstance(member, File) and member.path == self.path)
             raise
 
     @contextmanager
@@ -167,7 +156,7 @@ class File:
                 self._opening.connect().close()
             mine.gate = Gate(os.path.realpath(self.path))
         gate = mine.gate
-        gate.enter(self._timeout)
+        gate.enter(self.options.timeout)
         try:
             yield
         finally:
@@ -187,13 +176,10 @@ class File:
             f"{self.path} or its log was removed or replaced while it was open; the next call opens what is there then"
         )
 
-    def _see_to_schema(self) -> Open:
-        mine = self._open.get(Open)
-        if not mine.is_prepared:
-            with self._using(mine.reader):
-                self._check_file(mine, mine.reader)
-                self._opening.reader(mine)
-            if not mine.is_prepared:
-                with self.writing(single=True):
-                    pass
-        return mine
+    def _check_schema(self, mine: Open) -> None:
+        with self._using(mine.reader):
+            self._check_file(mine, mine.reader)
+            self._opening.reader(mine)
+        if not mine.is_prepared:  # something must be written first
+            with self.writing(single=True):
+                pass

@@ -3,39 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
 from scheduler.errors import BackendError, SchemaMismatch
-from scheduler_backends.sql.connections import Execute
-from scheduler_backends.sqlite.connection import Connection, Synchronous, connect, is_empty, is_wal, use_wal
+from scheduler_backends.sqlite import schema
+from scheduler_backends.sqlite.connection import Connection, connect, is_empty, is_wal, use_wal
+from scheduler_backends.sqlite.options import Options
 from scheduler_backends.sqlite.slots import Open
 
 
 class Opening:
     """Opens connections. Called under the lock of the slot that the connection is for."""
 
-    def __init__(
-        self,
-        path: str,
-        *,
-        synchronous: Synchronous,
-        timeout: float,
-        is_prepared: Callable[[Execute], bool],
-        prepare: Callable[[Execute], object],
-    ) -> None:
+    def __init__(self, path: str, options: Options) -> None:
         self._path = path
-        self._synchronous = synchronous
-        self._timeout = timeout
-        # Asked when a process first opens the file; the second one, in a write transaction, if the first says no.
-        self._is_prepared = is_prepared
-        self._prepare = prepare
-        self.was_open = False  # from then on a missing file is not made anew: somebody is about to restore it
-        self.takes_any_text = False
-
-    def prepare(self, execute: Execute) -> None:
-        """See to the schema by statements of a write transaction."""
-        if not self._is_prepared(execute):
-            self._prepare(execute)
+        self._options = options
+        self.was_open = False  # from then on a missing file is not created: somebody is about to restore it
+        self.accepts_any_text = False
 
     def reader(self, mine: Open) -> None:
         """Open *mine*'s reader where nothing must be written first: it then waits for no writer."""
@@ -49,17 +32,18 @@ class Opening:
             connection.close()
 
     def writer(self, mine: Open, *, prepared: bool) -> Connection:
-        """The writer of *mine*, opened now, behind the gate. prepared: see `File.writing`."""
+        """Open the writer of *mine*, inside the gate. prepared: see `File.writing`."""
         connection = self.connect()
         try:
             if prepared and self.was_open:  # raises unless the schema is there, before anything is written
                 self._has_schema(connection)
             use_wal(connection, self._path)
-            if not prepared:  # it is not kept: who writes next looks at the schema
+            if not prepared:  # it is not kept: the next writer checks the schema
                 return connection
             if not self._has_schema(connection):
                 connection.execute("BEGIN IMMEDIATE")
-                self.prepare(connection.execute)  # asks once more: another process may have been faster
+                # This reads the version once more: another process may have been faster.
+                schema.migrate(connection.execute, self._options.prefix)
                 connection.execute("COMMIT")
         except BaseException:
             connection.close()  # rolls back
@@ -69,20 +53,20 @@ class Opening:
         return connection
 
     def connect(self) -> Connection:
-        """A new connection. Raises `BackendError` where the file was open before and is gone."""
+        """Return a new connection. Raises `BackendError` where the file was open before and is gone."""
         if self.was_open and not os.path.exists(self._path):  # noqa: PTH110 - beside os.path.realpath
             raise BackendError(f"{self._path} was removed: put it back, or restart the program to begin a new file")
         return connect(
             self._path,
-            timeout=self._timeout,
-            synchronous=self._synchronous,
+            timeout=self._options.timeout,
+            synchronous=self._options.synchronous,
             create=not self.was_open,
-            takes_any_text=self.takes_any_text,
+            accepts_any_text=self.accepts_any_text,
         )
 
     def _has_schema(self, connection: Connection) -> bool:
         try:
-            if self._is_prepared(connection.execute):
+            if schema.is_current(connection.execute, self._options.prefix, may_migrate=self._options.migrate):
                 return True
         except SchemaMismatch:
             if not self.was_open:

@@ -1,11 +1,13 @@
-"""What a backend is built with: the path, the arguments, and the options of a URL."""
+"""The arguments of the backend, which a URL may hold as options too."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from urllib.parse import unquote
 
 from scheduler.errors import ConfigError
@@ -13,34 +15,57 @@ from scheduler.limits import check_kind, check_number
 from scheduler.queues import Retention
 from scheduler.urls import RETENTION_OPTIONS, Parser, boolean, retention_from, split_options
 from scheduler_backends.sql.versions import check_identifier
+from scheduler_backends.sqlite.connection import Synchronous
 
-_OPTIONS: Mapping[str, Parser] = {
+_PARSERS: Mapping[str, Parser] = {
     **RETENTION_OPTIONS,
     "synchronous": str,
     "timeout": float,
     "prefix": str,
     "migrate": boolean,
 }
-_DEFAULTS: Final[Mapping[str, object]] = {
-    "synchronous": "full",
-    "timeout": 5.0,
-    "prefix": "scheduler_",
-    "migrate": True,
-}
 
 
-def read(path_or_url: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
-    """The path that is meant, and the options of a URL."""
-    options: dict[str, Any] = {}
-    try:
-        given = os.fsdecode(path_or_url)
-    except TypeError:
-        raise ConfigError("path", f"must be a path or a URL, not {type(path_or_url).__name__}") from None
-    if given.startswith("sqlite:"):
-        given, options = split_options(given, _OPTIONS)
-        if not given.startswith("sqlite:///") or len(given) <= len("sqlite:///"):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """See `SqliteBackend`, which has the same defaults. `ConfigError` names a field that is wrong."""
+
+    retention: Retention = field(default_factory=Retention)
+    synchronous: Synchronous = "full"
+    timeout: float = 5.0
+    prefix: str = "scheduler_"
+    migrate: bool = True
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        check_kind("retention", self.retention, Retention)
+        if self.synchronous not in ("full", "normal"):
+            raise ConfigError("synchronous", "must be 'full' or 'normal'")
+        check_number("timeout", self.timeout, at_least=0.001, at_most=3_600.0)
+        check_identifier("prefix", self.prefix)
+        check_kind("migrate", self.migrate, bool)
+
+    def within(self, path_or_url: str | os.PathLike[str]) -> tuple[str, Options]:
+        """Return the path that is meant, and these options with those of a URL. Both may not differ."""
+        try:
+            given = os.fsdecode(path_or_url)
+        except TypeError:
+            raise ConfigError("path", f"must be a path or a URL, not {type(path_or_url).__name__}") from None
+        if not given.startswith("sqlite:"):
+            return _path(given), self
+        url, found = split_options(given, _PARSERS)
+        if not url.startswith("sqlite:///") or len(url) <= len("sqlite:///"):
             raise ConfigError("path", "must read sqlite:///relative.db or sqlite:////absolute.db")
-        given = unquote(given.removeprefix("sqlite:///"))
+        in_url: dict[str, Any] = found  # the constructor checks the types
+        if found.keys() & RETENTION_OPTIONS.keys():
+            in_url["retention"] = retention_from(found)
+        for name, value in in_url.items():
+            if getattr(self, name) not in (getattr(_DEFAULTS, name), value):
+                raise ConfigError(name, "is given in the URL and as an argument, and they differ")
+        return _path(unquote(url.removeprefix("sqlite:///"))), dataclasses.replace(self, **in_url)
+
+
+def _path(given: str) -> str:
     try:
         os.fsencode(given)
     except UnicodeEncodeError:
@@ -50,23 +75,7 @@ def read(path_or_url: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
     if ":memory:" in given:
         raise ConfigError("path", "must be a file; for jobs in memory use the memory backend")
     # A later chdir of the program must not lead elsewhere; a symbolic link stays one.
-    return str(Path(given).absolute()), options
+    return str(Path(given).absolute())
 
 
-def merged(given: dict[str, Any], in_url: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of the class, checked, with those of the URL."""
-    retention = retention_from(in_url) if in_url.keys() & RETENTION_OPTIONS.keys() else None
-    if retention is not None:
-        in_url["retention"] = retention
-    for name, value in in_url.items():
-        if given[name] not in (_DEFAULTS.get(name), value):
-            raise ConfigError(name, "is given in the URL and as an argument, and they differ")
-    options = {**given, **in_url}
-    if options["synchronous"] not in ("full", "normal"):
-        raise ConfigError("synchronous", "must be 'full' or 'normal'")
-    check_kind("migrate", options["migrate"], bool)
-    if options["retention"] is not None:
-        check_kind("retention", options["retention"], Retention)
-    options["timeout"] = check_number("timeout", options["timeout"], at_least=0.001, at_most=3_600.0)
-    check_identifier("prefix", options["prefix"])
-    return options
+_DEFAULTS = Options()

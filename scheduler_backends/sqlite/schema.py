@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from scheduler_backends.sql.checks import STRAY, check_clauses
+from scheduler_backends.sql.columns import SQLITE_TYPES, column_clauses
 from scheduler_backends.sql.connections import Execute
 from scheduler_backends.sql.states import FINISHED, LEASED, RETRY_WAIT, WAITING
 from scheduler_backends.sql.versions import check_version, check_versions, script
@@ -21,29 +22,7 @@ _DOCUMENTS: Final = {
 _FIRST: Final = (
     f"""
 CREATE TABLE {{prefix}}job (
-    queue TEXT NOT NULL,
-    id TEXT NOT NULL,
-    type TEXT NOT NULL,
-    priority INTEGER NOT NULL,
-    state INTEGER NOT NULL,
-    attempts INTEGER NOT NULL DEFAULT 0,
-    crashes INTEGER NOT NULL DEFAULT 0,
-    max_retries INTEGER NOT NULL,
-    timeout REAL NOT NULL,
-    run_at INTEGER NOT NULL,
-    due_at INTEGER NOT NULL,
-    created_at INTEGER NOT NULL,
-    finished_at INTEGER,
-    lease_token TEXT,
-    lease_owner TEXT,
-    lease_until INTEGER,
-    nonce TEXT NOT NULL,
-    idempotency_key TEXT,
-    retry_policy TEXT,
-    metadata TEXT,
-    errors TEXT,
-    payload BLOB NOT NULL,
-    result BLOB,
+{column_clauses(lambda column: SQLITE_TYPES[column.type])},
     PRIMARY KEY (queue, id),
 {check_clauses("{prefix}", _DOCUMENTS)}
 ) STRICT""",
@@ -72,8 +51,15 @@ def version_of(execute: Execute, prefix: str) -> int:
     return int(version or 0)
 
 
+def is_current(execute: Execute, prefix: str, *, may_migrate: bool) -> bool:
+    """Return whether the schema is the newest. Raises `SchemaMismatch` for one that *migrate* cannot make so."""
+    present = version_of(execute, prefix)
+    check_version(present, len(STEPS), may_migrate=may_migrate)
+    return present == len(STEPS)
+
+
 def migrate(execute: Execute, prefix: str) -> int:
-    """Bring the schema up to date inside the caller's write transaction, and answer how many steps that took."""
+    """Bring the schema up to date inside the caller's write transaction and return how many steps that took."""
     present = version_of(execute, prefix)
     check_version(present, len(STEPS), may_migrate=True)
     for statement in _statements(prefix, present, len(STEPS)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from scheduler.locks import StoreLock
 from scheduler_backends.sqlite.connection import Connection, any_text
 from scheduler_backends.sqlite.gate import Gate
@@ -29,7 +31,6 @@ class Open:
         self.slots = (self.writer, self.reader, self.watcher)
         self.gate: Gate | None = None
         self.is_prepared = False  # the schema was seen to
-        self._suspended: list[Slot] = []  # by whoever suspends the file
 
     def drop_all(self) -> None:
         """Close everything. Under all locks only."""
@@ -39,20 +40,25 @@ class Open:
             self.gate.close()
             self.gate = None
 
-    def take_any_text(self) -> None:
-        """Have what is open take any text. Any thread."""
+    def accept_any_text(self) -> None:
+        """Make the open connections accept any text. For any thread."""
         for slot in self.slots:
             if (connection := slot.connection) is not None:
                 connection.text_factory = any_text
 
-    def suspend(self, timeout: float) -> None:
-        """Close everything and hold all locks, as far as they can be had in *timeout* seconds each."""
+    def suspend(self, timeout: float) -> Callable[[], None]:
+        """
+        Close everything and hold all locks, as far as they can be taken in *timeout* seconds each.
+
+        Return a function that releases them.
+        """
         # Not those of this thread: a signal handler that forks may have interrupted a call.
-        self._suspended = [slot for slot in self.slots if not slot.lock.is_mine and slot.lock.acquire(timeout)]
-        if len(self._suspended) == len(self.slots):
+        locks = [slot.lock for slot in self.slots if not slot.lock.is_mine and slot.lock.acquire(timeout)]
+        if len(locks) == len(self.slots):
             self.drop_all()
 
-    def resume(self) -> None:
-        """Release the locks that `suspend` holds."""
-        while self._suspended:
-            self._suspended.pop().lock.release()
+        def resume() -> None:
+            for lock in locks:
+                lock.release()
+
+        return resume

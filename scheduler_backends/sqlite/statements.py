@@ -7,14 +7,15 @@ Text, prepared and kept by the standard library's sqlite3 (docs/decisions/0007).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from scheduler.limits import MAX_ERRORS
 from scheduler.states import JobState
 from scheduler_backends.sql.checks import MOST, STRAY
+from scheduler_backends.sql.columns import COLUMNS, STORED
 from scheduler_backends.sql.cursors import goes_by_priority
-from scheduler_backends.sql.rows import COLUMNS, EARLIEST, LATEST, Insertion
+from scheduler_backends.sql.encoding import Moments
+from scheduler_backends.sql.moments import EARLIEST, LATEST
 from scheduler_backends.sql.states import (
     CANCELLED,
     CODES,
@@ -85,128 +86,91 @@ _BEHIND: Final[Mapping[JobState, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class Statements:
-    """The statements for tables of one prefix."""
-
-    insert: str
-    find: str
-    probe: str
-    news: str
-    cells: str
-    held: str
-    claim: str
-    bury_unreadable: str
-    any_stray: str
-    bury_stray: str
-    renew: str
-    finish: str
-    complete: str
-    fail: str
-    release: str
-    expired: str
-    next_due: str
-    next_expiry: str
-    revive: str
-    stands: str
-    cancel: str
-    requeue: str
-    delete_row: str
-    know_queue: str
-    pause: str
-    trim: str
-    outlived: str
-    purge: Mapping[JobState, str]
-    walk: Mapping[JobState, str]
-    counts: Mapping[JobState, str]
-    oldest_ready: str
-    paused: str
-    known_queues: str
-
-
-def statements(prefix: str) -> Statements:
     """The statements for tables whose names begin with *prefix*, which is checked."""
-    job, queue = f"{prefix}job", f"{prefix}queue"
-    ready = f"j.queue = q.value AND j.priority = p.column1 AND j.state IN {WAITING} AND j.due_at <= :now"
-    cells = f"""FROM json_each(:queues) AS q, {_PRIORITIES} AS p
+
+    def __init__(self, prefix: str) -> None:
+        job, queue = f"{prefix}job", f"{prefix}queue"
+        ready = f"j.queue = q.value AND j.priority = p.column1 AND j.state IN {WAITING} AND j.due_at <= :now"
+        cells = f"""FROM json_each(:queues) AS q, {_PRIORITIES} AS p
 WHERE EXISTS (SELECT 1 FROM {job} AS j WHERE {ready})
   AND NOT EXISTS (SELECT 1 FROM {queue} WHERE name = q.value AND paused)"""
-    next_due = f"""SELECT min((SELECT j.due_at FROM {job} AS j
-    WHERE j.queue = q.value AND j.priority = p.column1 AND j.state IN {WAITING} AND j.due_at > :now
-    ORDER BY j.due_at LIMIT 1)) FROM json_each(:queues) AS q, {_PRIORITIES} AS p"""
-    held = f"""FROM json_each(:queues) AS q, {job} AS j
+        next_due = f"""SELECT min((SELECT j.due_at FROM {job} AS j
+        WHERE j.queue = q.value AND j.priority = p.column1 AND j.state IN {WAITING} AND j.due_at > :now
+        ORDER BY j.due_at LIMIT 1)) FROM json_each(:queues) AS q, {_PRIORITIES} AS p"""
+        held = f"""FROM json_each(:queues) AS q, {job} AS j
 WHERE j.state = {LEASED} AND j.queue = q.value AND j.lease_token = :token"""
-    stray = f"FROM json_each(:queues) AS q, {job} AS j WHERE j.queue = q.value AND {STRAY}"
-    return Statements(
-        insert=f"""INSERT INTO {job} ({", ".join(Insertion._fields)}, state)
-VALUES ({", ".join("?" for _ in Insertion._fields)}, {SCHEDULED}) ON CONFLICT DO NOTHING""",
-        find=f"SELECT {_COLUMNS} FROM {job} WHERE queue = ? AND id = ?",
+        stray = f"FROM json_each(:queues) AS q, {job} AS j WHERE j.queue = q.value AND {STRAY}"
+        inserted = (*Moments._fields, *STORED)
+        self.insert = f"""INSERT INTO {job} ({", ".join(inserted)}, state)
+VALUES ({", ".join("?" for _ in inserted)}, {SCHEDULED}) ON CONFLICT DO NOTHING"""
+        self.find = f"SELECT {_COLUMNS} FROM {job} WHERE queue = ? AND id = ?"
         # Is there anything at all for a lease call? Answered without a write lock, so that an idle worker takes none.
-        probe=f"SELECT EXISTS (SELECT 1 {cells}) OR EXISTS (SELECT 1 {held})",
+        self.any_work = f"SELECT EXISTS (SELECT 1 {cells}) OR EXISTS (SELECT 1 {held})"
         # For waiters: is a job ready, and when is the next one due?
-        news=f"SELECT EXISTS (SELECT 1 {cells}), ({next_due})",
-        cells=f"SELECT q.value, p.column1 {cells}",
-        held=f"SELECT {', '.join('j.' + column for column in COLUMNS)} {held}",
-        claim=f"""UPDATE {job} SET state = {LEASED}, attempts = {_ONE_MORE.format("attempts")},
+        self.pending_work = f"SELECT EXISTS (SELECT 1 {cells}), ({next_due})"
+        self.cells = f"SELECT q.value, p.column1 {cells}"
+        self.held = f"SELECT {', '.join('j.' + column for column in COLUMNS)} {held}"
+        self.claim = f"""UPDATE {job} SET state = {LEASED}, attempts = {_ONE_MORE.format("attempts")},
     lease_token = ?, lease_owner = ?, lease_until = ?
 WHERE rowid IN (SELECT rowid FROM {job} WHERE queue = ? AND priority = ? AND state IN {WAITING} AND due_at <= ?
                 ORDER BY due_at, id LIMIT ?)
-RETURNING {_COLUMNS}""",
+RETURNING {_COLUMNS}"""
         # By bytes: the id itself may be text that is no UTF-8.
-        bury_unreadable=f"""UPDATE {job} SET state = {DEAD}, finished_at = ?, {_FREE}
-WHERE queue = ? AND id = CAST(? AS TEXT) AND lease_token = ?""",
-        any_stray=f"SELECT EXISTS (SELECT 1 {stray})",
-        bury_stray=f"""UPDATE {job} SET errors = CASE WHEN state IN {FINISHED} THEN errors ELSE {_APPENDED} END,
+        self.bury_unreadable = f"""UPDATE {job} SET state = {DEAD}, finished_at = ?, {_FREE}
+WHERE queue = ? AND id = CAST(? AS TEXT) AND lease_token = ?"""
+        self.any_stray = f"SELECT EXISTS (SELECT 1 {stray})"
+        self.bury_stray = f"""UPDATE {job} SET errors = CASE WHEN state IN {FINISHED} THEN errors ELSE {_APPENDED} END,
     state = CASE WHEN state IN {FINISHED} THEN state ELSE {DEAD} END, finished_at = :now, {_FREE}
-WHERE rowid IN (SELECT j.rowid {stray} LIMIT :limit) RETURNING queue, id""",
-        renew=f"UPDATE {job} SET lease_until = ? {_HELD}",
+WHERE rowid IN (SELECT j.rowid {stray} LIMIT :limit) RETURNING queue, id"""
+        self.renew = f"UPDATE {job} SET lease_until = ? {_HELD}"
         # retention 0: the job has reached its end and goes at once
-        finish=f"DELETE FROM {job} {_HELD}",
-        complete=f"UPDATE {job} SET state = {SUCCEEDED}, finished_at = ?, result = ?, {_FREE} {_HELD}",
-        fail=f"""UPDATE {job} SET {_ERRORS}, state = :state, due_at = coalesce(:due_at, due_at),
+        self.finish = f"DELETE FROM {job} {_HELD}"
+        self.complete = f"UPDATE {job} SET state = {SUCCEEDED}, finished_at = ?, result = ?, {_FREE} {_HELD}"
+        self.fail = f"""UPDATE {job} SET {_ERRORS}, state = :state, due_at = coalesce(:due_at, due_at),
     finished_at = :finished_at, {_RETURNED}, {_FREE}
-WHERE queue = :queue AND id = :id AND lease_token = :token""",
-        release=f"""UPDATE {job} SET state = {SCHEDULED}, attempts = attempts - (attempts > 0), {_FREE} {_HELD}""",
-        expired=f"""SELECT rowid, attempts > max_retries FROM {job}
-WHERE state = {LEASED} AND queue = ? AND {_EXPIRY} <= ? LIMIT ?""",
-        revive=f"""UPDATE {job} SET {_ERRORS}, state = :state, due_at = :now, finished_at = :finished_at,
-    crashes = {_ONE_MORE.format("crashes")}, {_FREE} WHERE rowid = :rowid""",
-        next_due=next_due,
-        next_expiry=f"""SELECT min({_EXPIRY}) FROM json_each(:queues) AS q, {job} AS j
-WHERE j.state = {LEASED} AND j.queue = q.value""",
-        stands=f"SELECT rowid, state, due_at <= ? FROM {job} WHERE queue = ? AND id = ?",
-        cancel=f"UPDATE {job} SET state = {CANCELLED}, finished_at = :now WHERE rowid = :rowid",
-        requeue=f"""UPDATE {job} SET state = {SCHEDULED}, due_at = :now, finished_at = NULL, attempts = 0, crashes = 0
-WHERE rowid = :rowid""",
-        delete_row=f"DELETE FROM {job} WHERE rowid = :rowid",
-        know_queue=f"INSERT INTO {queue} (name) VALUES (?) ON CONFLICT DO NOTHING",
-        pause=f"""INSERT INTO {queue} (name, paused) VALUES (:queue, :paused)
-ON CONFLICT (name) DO UPDATE SET paused = :paused""",
-        trim=f"""DELETE FROM {job} WHERE rowid IN (SELECT rowid FROM {job}
-WHERE queue = ? AND state = ? AND state IN {FINISHED} AND finished_at <= ? ORDER BY finished_at LIMIT ?)""",
-        outlived=f"""SELECT EXISTS (SELECT 1 FROM {job}
-WHERE queue = ? AND state = ? AND state IN {FINISHED} AND finished_at <= ?)""",
-        purge={
+WHERE queue = :queue AND id = :id AND lease_token = :token"""
+        self.release = f"""UPDATE {job} SET state = {SCHEDULED}, attempts = attempts - (attempts > 0), {_FREE}
+{_HELD}"""
+        self.expired = f"""SELECT rowid, attempts > max_retries FROM {job}
+WHERE state = {LEASED} AND queue = ? AND {_EXPIRY} <= ? LIMIT ?"""
+        self.revive = f"""UPDATE {job} SET {_ERRORS}, state = :state, due_at = :now, finished_at = :finished_at,
+    crashes = {_ONE_MORE.format("crashes")}, {_FREE} WHERE rowid = :rowid"""
+        self.next_due = next_due
+        self.next_expiry = f"""SELECT min({_EXPIRY}) FROM json_each(:queues) AS q, {job} AS j
+WHERE j.state = {LEASED} AND j.queue = q.value"""
+        self.state_of = f"SELECT rowid, state, due_at <= ? FROM {job} WHERE queue = ? AND id = ?"
+        self.cancel = f"UPDATE {job} SET state = {CANCELLED}, finished_at = :now WHERE rowid = :rowid"
+        self.requeue = f"""UPDATE {job} SET state = {SCHEDULED}, due_at = :now, finished_at = NULL, attempts = 0,
+    crashes = 0 WHERE rowid = :rowid"""
+        self.delete_row = f"DELETE FROM {job} WHERE rowid = :rowid"
+        self.add_queue = f"INSERT INTO {queue} (name) VALUES (?) ON CONFLICT DO NOTHING"
+        self.pause = f"""INSERT INTO {queue} (name, paused) VALUES (:queue, :paused)
+ON CONFLICT (name) DO UPDATE SET paused = :paused"""
+        self.trim = f"""DELETE FROM {job} WHERE rowid IN (SELECT rowid FROM {job}
+WHERE queue = ? AND state = ? AND state IN {FINISHED} AND finished_at <= ? ORDER BY finished_at LIMIT ?)"""
+        self.any_outdated = f"""SELECT EXISTS (SELECT 1 FROM {job}
+WHERE queue = ? AND state = ? AND state IN {FINISHED} AND finished_at <= ?)"""
+        self.purge = {
             state: f"DELETE FROM {job} WHERE rowid IN (SELECT rowid FROM {job} WHERE {shown_state} LIMIT :limit)"
             for state, shown_state in _STANDING.items()
-        },
-        walk={
+        }
+        self.walk = {
             state: f"""SELECT {_COLUMNS}, {_KEYS[state]} FROM {job}
 WHERE {_BEHIND[state]} {"AND priority = :priority" if goes_by_priority(state) else ""}
 ORDER BY {_KEYS[state]}, id LIMIT :limit"""
             for state in JobState
-        },
+        }
         # SCHEDULED counts the retries that wait as well: no index tells them apart.
-        counts={
+        self.counts = {
             state: f"SELECT count(*) FROM (SELECT 1 FROM {job} WHERE {shown_state} LIMIT :cap)"
             for state, shown_state in {**_STANDING, JobState.SCHEDULED: f"{_WAITING} AND due_at > :now"}.items()
-        },
-        oldest_ready=f"""SELECT min((SELECT j.due_at FROM {job} AS j
+        }
+        self.oldest_ready = f"""SELECT min((SELECT j.due_at FROM {job} AS j
     WHERE j.queue = :queue AND j.priority = p.column1 AND j.state IN {WAITING} AND j.due_at <= :now
-    ORDER BY j.due_at LIMIT 1)) FROM {_PRIORITIES} AS p""",
-        paused=f"SELECT name FROM {queue} WHERE paused",
-        known_queues=f"""WITH RECURSIVE used (name) AS (
+    ORDER BY j.due_at LIMIT 1)) FROM {_PRIORITIES} AS p"""
+        self.paused = f"SELECT name FROM {queue} WHERE paused"
+        self.known_queues = f"""WITH RECURSIVE used (name) AS (
     SELECT min(queue) FROM {job}
     UNION ALL SELECT (SELECT min(queue) FROM {job} WHERE queue > used.name) FROM used WHERE used.name IS NOT NULL)
-SELECT name FROM used WHERE name IS NOT NULL UNION SELECT name FROM {queue}""",
-    )
+SELECT name FROM used WHERE name IS NOT NULL UNION SELECT name FROM {queue}"""

@@ -11,14 +11,13 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from scheduler.backend import WakeReason
-from scheduler.errors import BackendError
-from scheduler_backends.sql.rows import WAKE_HORIZON
+from scheduler.abilities import WakeReason
+from scheduler_backends.sql.moments import WAKE_HORIZON
 from scheduler_backends.sqlite import inotify
-from scheduler_backends.sqlite.file import File
+from scheduler_backends.sqlite.store import Store
 
 # Seconds.
 _POLL: Final = 0.02  # between two looks where writes are not reported
@@ -49,23 +48,18 @@ _AFTER_OWN: Final = _Pace(0.5, 0.02, 0.25)
 
 class Watch:
     """
-    Looks for work of some queues that commits have brought. Used by one thread.
+    A `WakeSource`: looks for work of some queues that commits have brought.
 
-    statement: whether a job is ready, and the next due time. now: by the store's clock. wake: ends the thread's sleep.
+    wake: ends the sleep of the thread that waits.
     """
 
-    def __init__(
-        self, file: File, statement: str, queues: Iterable[str], *, now: Callable[[], int], wake: Callable[[], None]
-    ) -> None:
-        self._file = file
-        self._statement = statement
+    def __init__(self, store: Store, queues: Iterable[str], wake: Callable[[], None]) -> None:
+        self._store = store
         self._queues = json.dumps(sorted(queues))
-        self._now = now
         self._wake = wake
         self._subscription: inotify.Subscription | None = None
         self._subscribe_from = 0.0
         self._seen: object = None  # the connection and its change counter at the last look; None = look at the jobs
-        self._missed = False  # the store was away: anything may have happened
         self._due: int | None = None  # the next due time, as of the last look
         self._written = -_OPEN  # when the last write was reported
         self._pace = _AFTER_COMMIT
@@ -74,16 +68,16 @@ class Watch:
         self._events_taken_at = 0.0
         self._spent = 0.0  # of the budget, since the last news
 
-    def sleep_for(self, now: float) -> tuple[float, list[int]]:
-        """Seconds until the next look, and a descriptor that can be read once one may be due earlier."""
+    def next_look(self, now: float) -> tuple[float, Sequence[int]]:
+        """See `WakeSource.next_look`."""
         allowed = self._earliest(now)
         if allowed > now:  # whatever is written until then
-            return min(self._next, allowed) - now, []
-        return max(self._next - now, 0.0), [self._subscription.descriptor] if self._subscription else []
+            return min(self._next, allowed) - now, ()
+        return max(self._next - now, 0.0), (self._subscription.descriptor,) if self._subscription else ()
 
     def look(self, now: float) -> WakeReason:
-        """What commits have brought, as far as a look is due. Raises when the store is away."""
-        own = self._file.wrote_since(self._events_taken_at)
+        """See `WakeSource.look`."""
+        own = self._store.file.wrote_since(self._events_taken_at)
         if self._take_events(now):
             self._plan_for_write(now, own=own)
         if now < self._next:
@@ -91,12 +85,7 @@ class Watch:
         self._budget -= 1.0
         self._spent += 1.0
         before = self._seen
-        try:
-            news = self._look(now)
-        except BackendError:
-            self._missed, self._seen = True, None
-            self._unsubscribe()
-            raise
+        news = self._look(now)
         if self._seen != before:
             self._pace = _AFTER_COMMIT
             if self._take_events(now):  # most likely of the commit that was just seen
@@ -107,7 +96,8 @@ class Watch:
         return news
 
     def close(self) -> None:
-        """Have no more events."""
+        """See `WakeSource.close`."""
+        self._seen = None
         self._unsubscribe()
 
     def _take_events(self, now: float) -> bool:
@@ -133,15 +123,15 @@ class Watch:
             self._next = self._earliest(now)
 
     def _look(self, now: float) -> WakeReason:
-        with self._file.watching() as connection:
+        with self._store.file.reading(watching=True) as connection:
             self._subscribe(connection.log, now)
             seen = connection.serial, *connection.execute("PRAGMA data_version").fetchone()
             if seen == self._seen:
                 return WakeReason.NONE
             self._seen = seen
-            moment = self._now()
+            moment = self._store.now()
             asked = {"queues": self._queues, "now": moment}
-            ready, due = connection.execute(self._statement, asked).fetchone()
+            ready, due = connection.execute(self._store.statements.pending_work, asked).fetchone()
         news = WakeReason.JOBS_READY if ready else WakeReason.NONE
         if due is not None and due <= moment + WAKE_HORIZON:
             if self._due is None or not moment < self._due <= due:
@@ -149,8 +139,6 @@ class Watch:
             self._due = due
         else:
             self._due = None
-        if self._missed:
-            self._missed, news = False, WakeReason.ANY
         return news
 
     def _plan(self, now: float) -> None:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from chaos.jobs import QUEUES
 from chaos.plan import Fault
-from scheduler.backend import TopologyAdmin
+from scheduler.abilities import TopologyAdmin
 from scheduler.errors import BackendError, TopologyError
 from scheduler.plugins import backend_from_url
 from servers import flavours

@@ -1,24 +1,24 @@
-"""Looks into a memory backend: every place must agree with the rows, and nothing may be kept for nothing."""
+"""Checks of a memory backend from inside: lists, heaps and counts agree with the jobs, and nothing is left over."""
 
 from __future__ import annotations
 
 import gc
 from collections import Counter
+from collections.abc import Iterable
 
 from scheduler.states import LIVE, TERMINAL, JobState
 from scheduler_backends.memory import MemoryBackend
-from scheduler_backends.memory.chains import JobList
-from scheduler_backends.memory.groups import LeaseBatch
-from scheduler_backends.memory.queues import MemoryQueue
-from scheduler_backends.memory.stored_job import StoredJob
-from scheduler_backends.memory.timetables import DeadlineHeap
+from scheduler_backends.memory.deadlines import DeadlineHeap
+from scheduler_backends.memory.job_list import JobList
+from scheduler_backends.memory.queue import MemoryQueue
+from scheduler_backends.memory.stored_job import WAITING, StoredJob
 
-SLACK = 64  # entries that a timetable may keep for nothing
+SLACK = 64  # entries of removed jobs that a heap may keep
 
 
 def check_inside(backend: MemoryBackend) -> None:
     """Nothing else may use *backend* meanwhile."""
-    backend.ping()  # which also puts in order what was cut short
+    backend.ping()  # which repairs what was interrupted
     for queue in backend._store.queues.values():
         check_queue(queue)
 
@@ -28,64 +28,77 @@ def check_queue(queue: MemoryQueue) -> None:
     ready = 0
     for version in queue.versions.values():
         for state in JobState:
-            for partition, priority, chain in version.places_of(state):
-                rows = _walk(chain)
-                found.update(rows)
-                assert chain.state is state
-                for row in rows:
-                    assert row.state is state
-                    assert row.chain is chain
-                    assert row.partition.version is version
-                    assert row.partition is version.partition_for(row.id)
+            for partition, priority, jobs in version.lists(state):
+                listed = _walk(jobs)
+                found.update(listed)
+                for stored in listed:
+                    assert stored.state is state
+                    assert stored.partition.version is version
+                    assert stored.partition is version.partition_for(stored.id)
+                    assert version.list_of(stored) is jobs
                     if state is JobState.READY:
-                        assert (row.partition.index, row.priority) == (partition, priority)
+                        assert (stored.partition.index, stored.new.priority) == (partition, priority)
                 if state is JobState.READY:
-                    ready += len(rows)
-    assert found == Counter(queue.jobs.values()), "a row is in no place, or in two, or was forgotten elsewhere"
+                    ready += len(listed)
+    assert found == Counter(queue.jobs.values()), "a job is in no list, or in two, or was forgotten elsewhere"
+    assert all(id == stored.id for id, stored in queue.jobs.items())
     assert queue.ready == ready
     turns = list(queue._turns)
     assert len(turns) == len(set(turns))
-    assert {row.partition for row in found if row.state is JobState.READY} <= set(turns)
+    assert {stored.partition for stored in found if stored.state is JobState.READY} <= set(turns)
     assert all(partition.in_turn for partition in turns)
-    waiting = sorted(row.id for row in found if row.due_at is not None)
-    assert waiting == sorted(row.id for due in queue._due for row in _listed(due))
-    for state in TERMINAL:
-        assert sorted(row.id for row in found if row.state is state) == sorted(
-            row.id for row in _listed(queue._finished[state])
-        )
-    by_token = queue.leases.groups
-    groups = [group for some in by_token.values() for group in some]
-    assert all(group.rows for group in groups)
-    assert sorted(_listed(queue.leases._expiries), key=id) == sorted(groups, key=id)
-    assert {id(row) for row in found if row.group} == {id(row) for group in groups for row in group.rows.values()}
-    for row in found:
-        assert (row.group is not None) == (row.state is JobState.LEASED)
-        assert row.group is None or (row.group in by_token[row.group.token] and row.group.rows[row.id] is row)
-        assert (row.finished_at is None) == (row.state in LIVE)
+    assert _listed(queue, *queue.due) == _ids(stored for stored in found if stored.state in WAITING)
+    assert _listed(queue, queue.leases) == _ids(stored for stored in found if stored.state is JobState.LEASED)
+    assert _listed(queue, queue.finished) == _ids(stored for stored in found if stored.state in TERMINAL)
+    assert all(queue.held.values())
+    held = [(token, id) for token, jobs in queue.held.items() for id in jobs]
+    assert sorted(held) == sorted((stored.token, stored.id) for stored in found if stored.state is JobState.LEASED)
+    for stored in found:
+        job = stored.job()
+        assert (job.lease_owner is not None) == (job.lease_expires_at is not None) == (job.state is JobState.LEASED)
+        assert (job.due_at is not None) == (job.state in WAITING)
+        assert (job.finished_at is None) == (job.state in LIVE)
+        assert job.attempts >= (job.state is JobState.LEASED)
 
 
-def _walk(chain: JobList) -> list[StoredJob]:
-    rows = list(chain.following())
-    assert len(rows) == chain.size
-    assert [row.stamp for row in rows] == sorted({row.stamp for row in rows})
+def _ids(jobs: Iterable[StoredJob]) -> list[str]:
+    return sorted(stored.id for stored in jobs)
+
+
+def _walk(jobs: JobList) -> list[StoredJob]:
+    listed = list(jobs.after_serial(float("-inf")))
+    assert len(listed) == jobs.size
+    assert [stored.serial for stored in listed] == sorted({stored.serial for stored in listed})
     backwards = []
-    row = chain.last
-    while row is not None:
-        backwards.append(row)
-        row = row.before
-    assert backwards[::-1] == rows
-    return rows
+    node = jobs.before
+    while node is not jobs:
+        backwards.append(node)
+        node = node.before
+    assert backwards[::-1] == listed
+    return listed
 
 
-def _listed(timetable: DeadlineHeap) -> list:
-    items = [item for _, entry_id, item in timetable._heap if item.entry_id == entry_id]
-    assert len(items) == timetable.size
-    assert len(timetable._heap) <= 2 * timetable.size + SLACK
-    return items
+def _listed(queue: MemoryQueue, *heaps: DeadlineHeap) -> list[str]:
+    ids: list[str] = []
+    for heap in heaps:
+        valid = [
+            (moment, id)
+            for moment, entry_id, id in heap._heap
+            if id in queue.jobs and queue.jobs[id].entry_id == entry_id
+        ]
+        assert len(valid) == heap.size
+        assert len(heap._heap) <= 2 * heap.size + SLACK
+        for moment, id in valid:
+            deadline = queue.jobs[id].deadline
+            assert queue.jobs[id].listed_at == moment
+            assert deadline is not None
+            assert moment <= deadline
+        ids += [id for _, id in valid]
+    return sorted(ids)
 
 
-def rows_alive() -> int:
-    """How many rows and lease groups this process keeps, for whatever reason."""
+def kept_alive() -> int:
+    """How many stored jobs this process keeps, for whatever reason."""
     gc.collect()
     # Not isinstance: it asks an object that is only a proxy, such as the settings of a framework, for its class.
-    return sum(issubclass(type(thing), StoredJob | LeaseBatch) for thing in gc.get_objects())
+    return sum(issubclass(type(thing), StoredJob) for thing in gc.get_objects())

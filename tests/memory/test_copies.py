@@ -16,7 +16,6 @@ from scheduler.states import JobState
 from scheduler.testing import ManualClock
 from scheduler.topology import partition_of
 from scheduler_backends.memory import MemoryBackend
-from scheduler_backends.memory.groups import LeaseBatch
 
 
 def _stored(backend: MemoryBackend, job_id: str) -> dict[str, str]:
@@ -82,8 +81,8 @@ def test_snapshots_can_be_pickled_and_copied() -> None:
     assert pickle.loads(pickle.dumps(job)) == job == copy.deepcopy(job)  # noqa: S301 - our own bytes
 
 
-def test_a_snapshot_has_every_value_in_its_field() -> None:
-    """It is built through the fields' slots, in their order: each value here is another one."""
+def test_a_job_has_every_value_in_its_field() -> None:
+    """It is made of values by position: each value here is another one."""
     clock = ManualClock()
     backend = MemoryBackend(partitions=200, active_version=7, clock=clock)
     asked = new(
@@ -100,7 +99,7 @@ def test_a_snapshot_has_every_value_in_its_field() -> None:
     clock.advance(-5.0)
     stored_at = clock.now()
     (answer,) = backend.enqueue([asked])
-    expected = Job(
+    scheduled = Job(
         id=asked.id,
         queue=QUEUE,
         type="type",
@@ -118,19 +117,21 @@ def test_a_snapshot_has_every_value_in_its_field() -> None:
         queue_version=7,
         partition=partition_of(asked.id, 200),
     )
-    assert answer.job == expected
-    row = backend._store.queues[QUEUE].jobs[asked.id]
-    values = {
+    assert answer.job == scheduled
+    stored = backend._store.queues[QUEUE].jobs[asked.id]
+    moment = stored_at + timedelta(seconds=25)
+    fields = {
         "attempts": 21,
         "crashes": 22,
-        "finished_at": stored_at + timedelta(seconds=23),
         "errors": (ErrorRecord(attempt=24, at=stored_at, kind="kind"),),
-        "result": b"result",
     }
-    for name, value in values.items():
-        setattr(row, name, value)
-    group = row.group = LeaseBatch("token", "worker")
-    group.expires_at = stored_at + timedelta(seconds=25)
-    assert row.snapshot() == replace(
-        expected, **values, lease_owner="worker", lease_expires_at=stored_at + timedelta(seconds=25)
-    )
+    for name, value in fields.items():
+        setattr(stored, name, value)
+    stored.finished_at = stored_at + timedelta(seconds=23)
+    stored.result, stored.worker_id, stored.deadline = b"result", "worker", moment
+
+    stored.state = JobState.LEASED
+    running = replace(scheduled, due_at=None, **fields)
+    assert stored.job() == replace(running, state=JobState.LEASED, lease_owner="worker", lease_expires_at=moment)
+    stored.state = JobState.SUCCEEDED
+    assert stored.job() == replace(running, state=JobState.SUCCEEDED, finished_at=stored.finished_at, result=b"result")

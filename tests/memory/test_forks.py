@@ -19,7 +19,8 @@ from memory.inside import check_inside
 from memory.moves import QUEUE, add, complete, lease
 from scheduler.states import JobState
 from scheduler.testing import ManualClock
-from scheduler_backends.memory import MemoryBackend, forks
+from scheduler_backends.memory import MemoryBackend
+from scheduler_backends.memory import store as memory_store
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 _PATIENCE = 60  # seconds: reached only by a failure
@@ -106,7 +107,7 @@ def test_a_lock_held_at_a_fork_without_hooks_does_not_stop_the_child() -> None:
 
 def test_a_lock_that_another_thread_keeps_does_not_stop_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as a clock of the user's that hangs. The wait for it has an end, and the child a lock of its own."""
-    monkeypatch.setattr(forks, "_PATIENCE", 0.05)
+    monkeypatch.setattr(memory_store, "_FORK_TIMEOUT", 0.05)
     backend = MemoryBackend()
     entered, leave = threading.Event(), threading.Event()
 

@@ -11,7 +11,7 @@ from typing import Self
 import pytest
 
 from memory.moves import QUEUE, add, bury, complete, lease, retry
-from scheduler.backend import TopologyAdmin, WakeReason, Wakeups
+from scheduler.abilities import TopologyAdmin, WakeReason, Wakeups
 from scheduler.errors import BackendClosed, ConfigError
 from scheduler.states import JobState
 from scheduler.testing import ManualClock
@@ -183,7 +183,7 @@ def test_a_bell_that_nobody_hears_stays_short(backend: MemoryBackend) -> None:
         add(backend)
         complete(backend, lease(backend))
         waiter.interrupt()
-    assert waiter._own_signals.get(SimpleQueue).qsize() <= 2
+    assert waiter._signals.get(SimpleQueue).qsize() <= 2
 
 
 def test_closed_waiters_are_forgotten(backend: MemoryBackend) -> None:

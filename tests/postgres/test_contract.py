@@ -25,7 +25,7 @@ def _writes(garbage: Garbage) -> Callable[[PostgresBackend, str, str], None]:
     update = f"UPDATE contract.job SET {garbage.column} = {value} WHERE queue = %s AND id = %s"
 
     def write(backend: PostgresBackend, queue: str, id: str) -> None:
-        url = backend._database.engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
+        url = backend._store.database.engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
         with psycopg.connect(url, autocommit=True) as other:
             try:
                 changed = other.execute(update, (garbage.value, queue, id))
@@ -48,7 +48,7 @@ class TestPostgresBackend(BackendContract):
             field=garbage.column,
             write=_writes(garbage),
             states=garbage.states,
-            mended_by_requeue=garbage.mended_by_requeue,
+            repaired_by_requeue=garbage.repaired_by_requeue,
         )
         for name, garbage in ROWS.items()
     }

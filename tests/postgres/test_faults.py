@@ -143,7 +143,7 @@ def test_an_exhausted_pool_is_a_bounded_wait_and_a_clear_error(proxy, new_backen
     busy = threading.Thread(target=backend.ping)
     busy.start()
     deadline = time.monotonic() + BOUND
-    while backend._database.engine.pool.checkedout() == 0:  # type: ignore[attr-defined]
+    while backend._store.database.engine.pool.checkedout() == 0:  # type: ignore[attr-defined]
         assert time.monotonic() < deadline
     with pytest.raises(BackendUnavailable, match="pool"):
         backend.ping()

@@ -127,7 +127,7 @@ def test_the_sql_makes_the_same_schema(new_backend, postgres_url, schema):
 
 def test_the_tables_are_as_sqlalchemy_is_told(backend, schema):
     backend.migrate()
-    engine = backend._database.engine
+    engine = backend._store.database.engine
     told = tables(schema=schema, prefix="")
     for table in (told.job, told.queue, told.schema_version):
         columns = {column["name"]: column for column in sa.inspect(engine).get_columns(table.name, schema=schema)}

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from scheduler.identity import new_token
 from scheduler.jobs import NewJob
 from scheduler.leases import Completion
-from scheduler_backends.postgres import wakeups
+from scheduler_backends.postgres import waiter as waiter_module
 
 QUEUE = "pooled"
 
@@ -61,7 +61,7 @@ def test_a_direct_url_for_listening_wakes_at_once(new_backend, new_pgbouncer, po
 
 def test_a_listener_that_hears_nothing_is_found_out(new_backend, new_pgbouncer, postgres_url, caplog, monkeypatch):
     """An engine of the caller's own, and nobody told the store what is behind it."""
-    monkeypatch.setattr(wakeups, "_HEARD_WITHIN", 0.2)
+    monkeypatch.setattr(waiter_module, "_NONCE_WITHIN", 0.2)
     new_backend().migrate()
     pool = new_pgbouncer(postgres_url)
     url = sa.make_url(pool.through(postgres_url)).set(drivername="postgresql+psycopg")

@@ -34,7 +34,7 @@ def new_job(**fields: object) -> NewJob:
 
 
 def setting(backend: PostgresBackend, name: str) -> str:
-    ((found,),) = backend._database.run("SELECT current_setting(%(name)s)", {"name": name})
+    ((found,),) = backend._store.database.run("SELECT current_setting(%(name)s)", {"name": name})
     return found
 
 
@@ -65,7 +65,7 @@ def test_a_producer_works_again_as_soon_as_the_database_takes_writes(database, n
     together = threading.Barrier(4)
 
     def read() -> None:
-        with backend._database.connection():
+        with backend._store.database.connection():
             together.wait(30)
 
     threads = [threading.Thread(target=read) for _ in range(4)]
@@ -87,7 +87,7 @@ def test_a_connection_with_a_role_that_may_not_is_not_used_again(database, new_b
     role = f"nobody_{uuid.uuid4().hex[:8]}"
     backend = new_backend(database, pool_size=1)
     backend.ping()
-    with backend._database.connection() as driver:
+    with backend._store.database.connection() as driver:
         driver.execute(sql.SQL("CREATE ROLE {}").format(sql.Identifier(role)))
         driver.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
     with pytest.raises(BackendError, match="privilege"):
@@ -130,8 +130,8 @@ def test_a_statement_ends_on_the_server_too(new_backend):
     backend = new_backend(timeout=0.5)
     backend.ping()
     with pytest.raises(BackendUnavailable, match="in time"):
-        backend._database.run("SELECT pg_sleep(60)", {})
-    assert backend._database.run(
+        backend._store.database.run("SELECT pg_sleep(60)", {})
+    assert backend._store.database.run(
         "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep(60)%%' AND state = 'active'", {}
     ) == [(0,)]
     assert setting(backend, "statement_timeout") == "500ms"
@@ -275,7 +275,7 @@ def test_without_a_descriptor_every_call_is_unavailable_and_passes(new_backend):
     backend.enqueue([new_job()])
     fresh = new_backend()
     fresh.migrate()
-    fresh._database.engine.dispose()
+    fresh._store.database.engine.dispose()
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     taken = []
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
@@ -299,7 +299,7 @@ def test_whatever_the_driver_raises_is_an_error_of_the_store(new_backend):
     backend.ping()
     for parameters in ({"x": object()}, {"x": "\udc80"}, {}):
         with pytest.raises(BackendError) as caught:
-            backend._database.run("SELECT %(x)s", parameters)
+            backend._store.database.run("SELECT %(x)s", parameters)
         assert caught.value.__cause__ is not None
 
 

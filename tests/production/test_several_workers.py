@@ -9,7 +9,7 @@ import pytest
 from production.conftest import STORES
 from programs import wait_until
 from scheduler import NewJob, Producer, Worker, WorkerConfig, backend_from_url, current_job
-from scheduler.backend import TransactionalEnqueue
+from scheduler.abilities import TransactionalEnqueue
 
 
 def worker_on(backend, queue, runs):

@@ -11,13 +11,13 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from scheduler_backends.redis import RedisBackend, RedisConfig, errors
-from scheduler_backends.redis.nodes import Node
+from scheduler_backends.redis.client.node import Node
 
 
 @pytest.fixture(autouse=True)
 def _warns_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """What an earlier test of this process has caused is not yet known, so it is logged."""
-    monkeypatch.setattr(errors, "_told", {})
+    monkeypatch.setattr(errors, "_logged_at", {})
 
 
 @pytest.fixture

@@ -10,10 +10,9 @@ from scheduler.identity import new_token
 from scheduler.jobs import NewJob
 from scheduler.leases import Completion, Lease
 from scheduler.states import JobState
-from scheduler_backends.redis import RedisBackend, scripts
+from scheduler_backends.redis import RedisBackend, repair, scripts
+from scheduler_backends.redis.client.node import Node
 from scheduler_backends.redis.keys import Keys, Partition
-from scheduler_backends.redis.nodes import Node
-from scheduler_backends.redis.repair import Repair
 from scheduler_backends.redis.watching import Watch
 
 MANY = 5_000
@@ -170,7 +169,7 @@ def test_the_jobs_of_a_lease_group_that_grew_are_recovered_a_thousand_at_a_time(
     token = new_token()
     add(backend, *(f"job {number}" for number in range(2_500)))
     for _ in range(3):
-        backend._calls.one(scripts.LEASE, partition, b"", 1_000, 1, bytes.fromhex(token), b"w", 1)
+        backend._store.calls.one(scripts.LEASE, partition, b"", 1_000, 1, bytes.fromhex(token), b"w", 1)
     assert raw.hlen(partition.key("leased")) == 2_501
     found = [0]
     while found[-1] < 2_500:
@@ -244,10 +243,10 @@ def test_nothing_is_restored_while_more_comes_than_can_be_told_apart(backend, ra
     add(backend, "lost", *(f"job {number}" for number in range(1_500)))
     raw.lpop(partition.key("ready2"))
     words = (b"", b"channel", 0, b"lost")
-    assert backend._calls.one(scripts.RESTORE, partition, *words) == -1
+    assert backend._store.calls.one(scripts.RESTORE, partition, *words) == -1
     later = int(raw.time()[0] + 60) * 1_000
-    assert backend._calls.one(scripts.RESTORE, partition, b"", b"channel", later, b"lost") == 1
-    assert backend._calls.one(scripts.RESTORE, partition, b"", b"channel", later, b"lost") == 0
+    assert backend._store.calls.one(scripts.RESTORE, partition, b"", b"channel", later, b"lost") == 1
+    assert backend._store.calls.one(scripts.RESTORE, partition, b"", b"channel", later, b"lost") == 0
 
 
 def test_a_search_that_finds_nothing_is_not_made_again(backend, raw, partition, monkeypatch):
@@ -256,6 +255,6 @@ def test_a_search_that_finds_nothing_is_not_made_again(backend, raw, partition, 
     raw.hset(partition.key("meta"), "tombstones", 5)
     backend.trim(["default"], 100)
     searched: list[object] = []
-    monkeypatch.setattr(Repair, "_restore", lambda *words: searched.append(words))
+    monkeypatch.setattr(repair, "_restore", lambda *words: searched.append(words))
     backend.trim(["default"], 100)
     assert not searched

@@ -39,7 +39,7 @@ def run_all(backend) -> list[str]:
 def test_partitions_are_spread_over_the_nodes(redis_cluster, new_backend):
     backend = new_backend(redis_cluster.url)
     backend.enqueue([NewJob(type="t") for _ in range(200)])
-    layout = backend._layouts.of("default")
+    layout = backend._store.layouts.of("default")
     nodes = {redis_cluster.node_of_slot(key_slot(one.tag)).port for one in layout.partitions}
     assert len(nodes) > 1
     assert counts(backend) == {JobState.READY: 200}
@@ -59,7 +59,7 @@ def test_jobs_are_found_while_and_after_their_slot_moves(new_redis_cluster, new_
     cluster = new_redis_cluster()
     backend = new_backend(cluster.url, partitions=4)
     backend.enqueue([NewJob(type="t", id=f"a{number}") for number in range(40)])
-    slots = {key_slot(one.tag) for one in backend._layouts.of("default").partitions}
+    slots = {key_slot(one.tag) for one in backend._store.layouts.of("default").partitions}
     done: list[str] = []
     for turn, slot in enumerate(slots):
         source = cluster.node_of_slot(slot)
@@ -102,7 +102,7 @@ def test_one_dead_node_does_not_hide_what_others_hold(new_redis_cluster, new_bac
         node.command("CONFIG", "SET", "cluster-require-full-coverage", "no")
     backend = new_backend(cluster.url, partitions=12, timeout=1.0)
     backend.enqueue([NewJob(type="t", max_retries=1_000) for _ in range(120)])
-    partitions = backend._layouts.of("default").partitions
+    partitions = backend._store.layouts.of("default").partitions
     dead = cluster.node_of_slot(key_slot(partitions[0].tag))
     lost = {one.number for one in partitions if cluster.node_of_slot(key_slot(one.tag)) is dead}
     dead.kill()

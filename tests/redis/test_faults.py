@@ -15,7 +15,8 @@ from scheduler.jobs import ErrorDetail, NewJob
 from scheduler.leases import Completion, Failure, Lease
 from scheduler.queues import Retention
 from scheduler.states import JobState
-from scheduler_backends.redis import RedisBackend, nodes, scripts
+from scheduler_backends.redis import RedisBackend, scripts
+from scheduler_backends.redis.client import node
 from wait_timeout import BOUND, WAIT_TIMEOUT, until
 
 FAILURE = ErrorDetail(kind="ValueError", message="once")
@@ -221,7 +222,7 @@ def answers(backend: RedisBackend) -> bool:
 
 def test_connections_that_were_closed_while_idle_are_replaced_without_an_error(backend, raw, monkeypatch):
     """A firewall, a restart or CLIENT KILL between two calls: nothing was sent, so nothing need fail."""
-    monkeypatch.setattr(nodes, "LOOK_AFTER", 0.0)
+    monkeypatch.setattr(node, "LOOK_AFTER", 0.0)
     backend.enqueue(jobs(3))
     for _ in range(3):
         raw.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
@@ -401,7 +402,7 @@ def test_a_connection_that_fails_while_it_is_set_up_is_closed(new_backend, redis
         raise OSError("no more of these")
 
     with monkeypatch.context() as patched:
-        patched.setattr(nodes, "_wait_in_kernel", fail)
+        patched.setattr(node, "_wait_in_kernel", fail)
         with pytest.raises(BackendUnavailable):
             backend.ping()
     assert [one.fileno() for one in opened] == [-1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.backend import WakeReason
+from scheduler.abilities import WakeReason
 from scheduler.errors import BackendError
 from scheduler.identity import new_token
 from scheduler.jobs import NewJob
@@ -95,7 +95,7 @@ def test_a_hint_makes_a_lease_one_short_round_trip(new_backend, redis_url, trips
 def test_a_partition_that_is_damaged_keeps_no_other_from_its_work(new_backend, redis_url, raw):
     backend = new_backend(redis_url, partitions=8)
     add_to(backend, 2, 8, 1)
-    raw.set(backend._keys.partition("default", 1, 2).key("leased"), "of a wrong type")
+    raw.set(backend._store.keys.partition("default", 1, 2).key("leased"), "of a wrong type")
     assert lease(backend) == []
     for number in (0, 1, 5, 7):
         add_to(backend, number, 8, 10)
@@ -106,7 +106,7 @@ def test_what_came_is_answered_though_another_partition_fails(new_backend, redis
     backend = new_backend(redis_url, partitions=8)
     add_to(backend, 0, 8, 3)
     add_to(backend, 2, 8, 1)
-    raw.set(backend._keys.partition("default", 1, 2).key("leased"), "of a wrong type")
+    raw.set(backend._store.keys.partition("default", 1, 2).key("leased"), "of a wrong type")
     token = new_token()
     assert len(lease(backend, token=token)) == 3
     assert len(lease(backend, token=token)) == 3
@@ -115,7 +115,7 @@ def test_what_came_is_answered_though_another_partition_fails(new_backend, redis
 def test_an_error_is_raised_where_no_partition_answers(new_backend, redis_url, raw):
     backend = new_backend(redis_url, partitions=1)
     add(backend)
-    raw.set(backend._keys.partition("default", 1, 0).key("leased"), "of a wrong type")
+    raw.set(backend._store.keys.partition("default", 1, 0).key("leased"), "of a wrong type")
     with pytest.raises(BackendError):
         lease(backend)
 
@@ -144,7 +144,7 @@ def test_a_message_of_another_form_is_news_of_everything(new_backend, redis_url,
     backend = new_backend(redis_url, partitions=1)
     waiter = backend.waiter(["default"])
     assert waiter.wait(10.0)
-    raw.publish(backend._keys.channel("default"), b"something else")
+    raw.publish(backend._store.keys.channel("default"), b"something else")
     assert waiter.wait(10.0) is WakeReason.ANY
     waiter.close()
 

@@ -8,14 +8,14 @@ from itertools import chain
 
 import pytest
 
-from scheduler.backend import TopologyAdmin, Wakeups
+from scheduler.abilities import TopologyAdmin, Wakeups
 from scheduler.errors import BackendUnavailable, TopologyError
 from scheduler.identity import new_token
 from scheduler.jobs import ErrorDetail, NewJob
 from scheduler.leases import Completion, Failure
 from scheduler.states import JobState
 from scheduler.topology import partition_of
-from scheduler_backends.redis import scripts, topology
+from scheduler_backends.redis import scripts, versions
 from scheduler_backends.redis.codec import body_of
 from scheduler_backends.redis.keys import Keys
 from wait_timeout import WAIT_TIMEOUT, until
@@ -74,9 +74,9 @@ def test_jobs_that_entered_an_old_version_at_the_last_moment_are_served_and_keep
     admin.promote_queue_version("default", 2, 2)
     late = Keys(admin.config.prefix).partition("default", 1, 0)
     raw.hdel(late.key("meta"), "gate")  # as if this gate had not been sealed yet
-    old = admin._layouts.of("default")
-    admin._layouts.open(old, [late])
-    admin._calls.one(scripts.ENQUEUE, late, b"", b"channel", b"late", b"", body_of(NewJob(type="t", id="late")))
+    old = admin._store.layouts.of("default")
+    admin._store.layouts.open(old, [late])
+    admin._store.calls.one(scripts.ENQUEUE, late, b"", b"channel", b"late", b"", body_of(NewJob(type="t", id="late")))
     with pytest.raises(TopologyError) as refusal:
         admin.complete_draining_version("default", 1)
     assert refusal.value.counts == {"ready": 1}
@@ -138,11 +138,11 @@ def test_requeue_is_refused_while_a_version_is_completed_and_allowed_after_a_fai
     held = lease(backend)
     backend.bury([Failure(lease=one) for one in held if one.job.id == "dead"])
     backend.promote_queue_version("default", 2, 1)
-    old = backend._layouts.of("default", fresh=True).versions[1]
-    backend._admin._seal(old, b"0a", closing=topology.CLOSING)
+    old = backend._store.layouts.of("default", fresh=True).versions[1]
+    versions.seal(backend._store, old, b"0a", closing=versions.CLOSING)
     (answer,) = backend.requeue("default", ["dead"])
     assert (answer.moved, answer.state) == (False, JobState.DEAD)
-    backend._admin._stop_closing(old, b"0a")
+    versions.stop_closing(backend._store, old, b"0a")
     with pytest.raises(TopologyError) as refusal:
         backend.complete_draining_version("default", 1, finished="move")
     assert refusal.value.counts == {"leased": 1}
@@ -156,10 +156,10 @@ def test_a_finished_job_that_is_there_already_is_kept_when_moved(new_backend, re
     add(backend, *names("job", 450))
     backend.bury([Failure(lease=one, error=ErrorDetail(kind="E")) for one in lease(backend)])
     backend.promote_queue_version("default", 2, 3)
-    layout = backend._layouts.of("default", fresh=True)
+    layout = backend._store.layouts.of("default", fresh=True)
     (old,) = layout.versions[1]
-    _, _, _, _, *flat = backend._calls.one(scripts.LIST, old, b"dead", 100, b"", b"", b"")
-    backend._admin._bring("default", dict(zip(flat[::2], flat[1::2], strict=True)))
+    _, _, _, _, *flat = backend._store.calls.one(scripts.LIST, old, b"dead", 100, b"", b"", b"")
+    versions.bring(backend._store, "default", dict(zip(flat[::2], flat[1::2], strict=True)))
     assert backend.complete_draining_version("default", 1, finished="move").draining == ()
     jobs = backend.get("default", names("job", 450))
     assert len(jobs) == 450
@@ -281,11 +281,11 @@ def test_nobody_else_ends_the_protection_of_a_move(new_backend, redis_url, monke
     mover.bury([Failure(lease=one) for one in lease(mover)])
     assert stale.get("default", ["job"])["job"].queue_version == 1  # it will not look again
     mover.promote_queue_version("default", 2, 1)
-    bring = mover._admin._bring
+    bring = versions.bring
     answers = []
 
-    def bring_and_be_disturbed(queue, views):
-        bring(queue, views)
+    def bring_and_be_disturbed(store, queue, views):
+        bring(store, queue, views)
         if meddle == "refused":
             with pytest.raises(TopologyError):
                 other.complete_draining_version("default", 1)
@@ -293,7 +293,7 @@ def test_nobody_else_ends_the_protection_of_a_move(new_backend, redis_url, monke
             other.promote_queue_version("default", 2, 1)
         answers.extend(stale.requeue("default", ["job"]))
 
-    monkeypatch.setattr(mover._admin, "_bring", bring_and_be_disturbed)
+    monkeypatch.setattr(versions, "bring", bring_and_be_disturbed)
     mover.complete_draining_version("default", 1, finished="move")
     assert [(one.moved, one.state) for one in answers] == [(False, JobState.DEAD)]
     (row,) = mover.stats(["default"])
@@ -306,10 +306,10 @@ def test_the_protection_ends_with_its_owner_alone(new_backend, redis_url, raw):
     add(backend, "live", "job")
     backend.bury([Failure(lease=one) for one in lease(backend) if one.job.id == "job"])
     backend.promote_queue_version("default", 2, 1)
-    (partition,) = backend._layouts.of("default", fresh=True).versions[1]
-    backend._calls.one(scripts.SEAL, partition, b"", b"dead0", 60_000)
+    (partition,) = backend._store.layouts.of("default", fresh=True).versions[1]
+    backend._store.calls.one(scripts.SEAL, partition, b"", b"dead0", 60_000)
     with pytest.raises(TopologyError):
         backend.complete_draining_version("default", 1)
     assert not backend.requeue("default", ["job"])[0].moved
-    backend._calls.one(scripts.SEAL, partition, b"", b"dead0", 1)
+    backend._store.calls.one(scripts.SEAL, partition, b"", b"dead0", 1)
     until(lambda: backend.requeue("default", ["job"])[0].moved)

@@ -20,7 +20,7 @@ class settings:  # noqa: N801 - reads as what it tells
     """How the first connection would be made."""
 
     def __init__(self, backend: RedisBackend) -> None:
-        self._connection = backend._calls._router._node._make()
+        self._connection = backend._store.calls._router._node._make()
 
     def __getitem__(self, name: str) -> object:
         return type(self._connection).__name__ if name == "class" else getattr(self._connection, name)
@@ -53,7 +53,7 @@ def test_an_ipv6_address_is_read():
 
 
 def test_several_hosts_are_for_sentinel_and_cluster():
-    cluster = RedisBackend("redis+cluster://one:7000,two,[::1]:7002")._calls._router
+    cluster = RedisBackend("redis+cluster://one:7000,two,[::1]:7002")._store.calls._router
     assert cluster._start == (("one", 7000), ("two", 6379), ("::1", 7002))
     with pytest.raises(ConfigError):
         RedisBackend("redis://one,two")

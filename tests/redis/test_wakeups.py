@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.errors import BackendUnavailable
 from scheduler.jobs import NewJob
-from scheduler_backends.redis import wakeups
+from scheduler_backends.redis import waiter as waiter_module
 from wait_timeout import BOUND, WAIT_TIMEOUT, until
 
 
@@ -61,7 +61,7 @@ def test_a_server_away_is_said_at_each_wait_and_found_again(rung):
 def test_a_connection_that_went_silent_is_found_out(rung, monkeypatch):
     """No answer to a question asked when nothing has come for a while: a firewall has forgotten the connection."""
     _, proxy, waiter = rung
-    monkeypatch.setattr(wakeups, "PING_AFTER", 0.2)
+    monkeypatch.setattr(waiter_module, "PING_AFTER", 0.2)
     proxy.black_hole()
     started = time.monotonic()
     until(lambda: raises_unavailable(lambda: waiter.wait(WAIT_TIMEOUT)))
@@ -72,7 +72,7 @@ def test_a_connection_that_went_silent_is_found_out(rung, monkeypatch):
 
 def test_a_quiet_connection_that_answers_is_kept(rung, monkeypatch):
     backend, proxy, waiter = rung
-    monkeypatch.setattr(wakeups, "PING_AFTER", 0.02)
+    monkeypatch.setattr(waiter_module, "PING_AFTER", 0.02)
     open_before = proxy.connections
     for _ in range(20):
         assert not waiter.wait(0.05)
@@ -85,11 +85,11 @@ def test_only_news_are_published(new_backend, redis_url, raw):
     """A list that was not empty, and a due time later than one that is expected, wake nobody."""
     backend = new_backend(redis_url, partitions=1)
     with raw.pubsub(ignore_subscribe_messages=True) as pubsub:
-        pubsub.subscribe(backend._keys.channel("default").decode())
+        pubsub.subscribe(backend._store.keys.channel("default").decode())
 
         def news() -> int:
             count = 0
-            raw.publish(backend._keys.channel("default").decode(), "end")
+            raw.publish(backend._store.keys.channel("default").decode(), "end")
             while (message := pubsub.get_message(timeout=WAIT_TIMEOUT)) is None or message["data"] != b"end":
                 count += message is not None
             return count

@@ -20,7 +20,7 @@ from scheduler_backends.sqlite import SqliteBackend
 
 def _writes(garbage: Garbage) -> Callable[[SqliteBackend, str, str], None]:
     def write(backend: SqliteBackend, queue: str, id: str) -> None:
-        with closing(sqlite3.connect(backend._file.path, isolation_level=None)) as other:
+        with closing(sqlite3.connect(backend._store.file.path, isolation_level=None)) as other:
             other.execute("PRAGMA ignore_check_constraints = ON")
             changed = other.execute(
                 f"UPDATE scheduler_job SET {garbage.column} = ? WHERE queue = ? AND id = ?", (garbage.value, queue, id)
@@ -37,7 +37,7 @@ class TestSqliteBackend(BackendContract):
             field=garbage.column,
             write=_writes(garbage),
             states=garbage.states,
-            mended_by_requeue=garbage.mended_by_requeue,
+            repaired_by_requeue=garbage.repaired_by_requeue,
         )
         for name, garbage in ROWS.items()
     }

@@ -29,7 +29,7 @@ def new_job(**fields: object) -> NewJob:
 
 
 def writer(backend: SqliteBackend) -> sqlite3.Connection:
-    connection = backend._file._open.get(Open).writer.connection
+    connection = backend._store.file._open.get(Open).writer.connection
     assert connection is not None
     return connection
 
@@ -227,7 +227,7 @@ def test_another_writer_that_does_not_end_is_a_bounded_wait(path):
 def test_a_process_that_sits_in_the_gate_is_a_bounded_wait(path):
     backend, other = SqliteBackend(path, timeout=0.2), SqliteBackend(path)
     backend.enqueue([new_job()])
-    with other._file.writing(), pytest.raises(BackendUnavailable, match="locked"):
+    with other._store.file.writing(), pytest.raises(BackendUnavailable, match="locked"):
         backend.enqueue([new_job()])
     backend.enqueue([new_job()])
     backend.close()

@@ -62,7 +62,7 @@ def test_extended_codes_are_read_by_their_primary_one(code):
 def test_values_that_sqlite_cannot_take_are_errors_of_ours(backend):
     backend.migrate()
     for value in (2**70, "\ud800"):
-        with pytest.raises(BackendError), backend._file.writing() as connection:
+        with pytest.raises(BackendError), backend._store.file.writing() as connection:
             connection.execute("SELECT ?", (value,))
     backend.enqueue([new_job()])
 
@@ -187,7 +187,7 @@ def test_reading_waits_for_no_writer(path, first):
     backend = SqliteBackend(path, timeout=60.0)
     if not first:
         backend.ping()
-    with made._file.writing():  # in the gate, too
+    with made._store.file.writing():  # in the gate, too
         begun = time.monotonic()
         assert backend.get(QUEUE, [answer.job.id])
         assert backend.stats([QUEUE])[0].counts[JobState.READY] == 1

@@ -30,7 +30,7 @@ def instructions(backend: SqliteBackend, work: Callable[[], object]) -> int:
         counted[0] += 10
         return 0
 
-    mine = backend._file._open.get(Open)
+    mine = backend._store.file._open.get(Open)
     connections = [mine.reader.connection, mine.writer.connection]
     for connection in connections:
         connection.set_progress_handler(count, 10)

@@ -25,7 +25,7 @@ SPAWN = multiprocessing.get_context("spawn")
 
 def work_off(path: str, gate, answers) -> None:
     """What a busy worker does to the store, with a little work in between."""
-    backend = SqliteBackend(path)
+    backend = SqliteBackend(path, timeout=60.0)  # on a loaded machine a commit may take seconds
     backend.ping()
     gate.wait(60)
     done = 0
@@ -103,7 +103,7 @@ def test_a_stopped_process_in_the_gate_holds_nobody_up_for_ever(path):
 
 def hold_the_gate(path: str) -> None:
     backend = SqliteBackend(path)
-    with backend._file.writing():
+    with backend._store.file.writing():
         Path(f"{path}.held").touch()
         signal.pause()
 

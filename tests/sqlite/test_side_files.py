@@ -100,7 +100,7 @@ def test_a_lock_that_is_never_released_stops_nobody(backend, path):
 
 def test_a_closed_descriptor_of_the_lock_is_opened_again(backend):
     backend.enqueue([new_job()])
-    gate = backend._file._open.get(Open).gate
+    gate = backend._store.file._open.get(Open).gate
     os.close(gate._descriptor)
     backend.enqueue([new_job()])
     backend.enqueue([new_job()])

@@ -16,8 +16,8 @@ from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from scheduler.errors import BackendError, ConfigError, SchemaMismatch
 from scheduler.jobs import NewJob
-from scheduler_backends.sql.rows import insertion
-from scheduler_backends.sqlite import SqliteBackend, storing
+from scheduler_backends.sql.columns import STORED
+from scheduler_backends.sqlite import SqliteBackend, enqueue
 
 Transaction = Callable[[], AbstractContextManager[object]]
 
@@ -204,7 +204,8 @@ def test_a_rollback_to_a_savepoint_leaves_no_job_and_wakes_nobody(backend, path,
 
 def test_values_that_sqlite_cannot_take_are_errors_of_ours(backend, path, monkeypatch):
     backend.migrate()
-    monkeypatch.setattr(storing, "insertion", lambda job, now: insertion(job, now)._replace(priority=2**70))
+    too_large = {"priority": 2**70}
+    monkeypatch.setattr(enqueue, "values_of", lambda job: [too_large.get(name, getattr(job, name)) for name in STORED])
     with closing(sqlite3.connect(path)) as connection, pytest.raises(BackendError):
         backend.enqueue_with(connection, [new_job()])
 

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.backend import WakeReason
+from scheduler.abilities import WakeReason
 from scheduler.errors import BackendError
 from scheduler.jobs import NewJob
+from scheduler.waiting import DescriptorWaiter
 from scheduler_backends.sqlite import SqliteBackend, inotify, watching
-from scheduler_backends.sqlite.wakeups import SqliteWaiter
 
 QUEUE = "waking"
 WAIT_TIMEOUT = 30.0
@@ -105,7 +105,7 @@ def heard(process: subprocess.Popen[str]) -> None:
     assert process.stdout.readline() == "stored\n"
 
 
-def woken(waiter: SqliteWaiter) -> bool:
+def woken(waiter: DescriptorWaiter) -> bool:
     deadline = time.monotonic() + WAIT_TIMEOUT
     while (left := deadline - time.monotonic()) > 0.0:
         if WakeReason.JOBS_READY in waiter.wait(left):
@@ -117,7 +117,7 @@ def take_all(backend: SqliteBackend, queue: str = QUEUE) -> None:
     backend.purge(queue, "ready", 10_000)
 
 
-def quieten(waiter: SqliteWaiter) -> None:
+def quieten(waiter: DescriptorWaiter) -> None:
     while waiter.wait(0.1):
         pass
 
@@ -250,7 +250,7 @@ def test_a_waiter_goes_on_after_events_were_lost(backend, path):
     waiter = backend.waiter([QUEUE])
     with program(PRODUCER, path) as producer, closing(waiter):
         quieten(waiter)
-        os.close(waiter._watch._subscription.descriptor)
+        os.close(waiter._source._subscription.descriptor)
         quieten(waiter)
         tell(producer)
         assert woken(waiter)
@@ -263,7 +263,7 @@ def test_waiters_of_several_files_share_one_instance(tmp_path):
     for waiter in waiters:
         quieten(waiter)
     if sys.platform.startswith("linux"):
-        assert len({waiter._watch._subscription.descriptor for waiter in waiters}) == 1
+        assert len({waiter._source._subscription.descriptor for waiter in waiters}) == 1
     results: list[bool] = []
     threads = [threading.Thread(target=lambda waiter=waiter: results.append(woken(waiter))) for waiter in waiters]
     for thread in threads:

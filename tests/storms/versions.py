@@ -15,7 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from scheduler.backend import Backend, TopologyAdmin
+from scheduler.abilities import TopologyAdmin
+from scheduler.backend import Backend
 from scheduler.errors import TopologyError
 from scheduler.states import LIVE, JobState
 from storms.crew import Crew, lines

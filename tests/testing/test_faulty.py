@@ -7,7 +7,8 @@ import threading
 import pytest
 
 from examples.own_backend import DictBackend
-from scheduler.backend import Backend, TopologyAdmin, TransactionalEnqueue, Wakeups
+from scheduler.abilities import TopologyAdmin, TransactionalEnqueue, Wakeups
+from scheduler.backend import Backend
 from scheduler.errors import BackendUnavailable, ConfigError
 from scheduler.jobs import NewJob
 from scheduler.queues import Retention
@@ -25,8 +26,8 @@ def test_without_faults_it_is_the_backend_it_wraps() -> None:
     clock = ManualClock()
     inner = MemoryBackend(clock=clock, retention=Retention(dead=5.0))
     outer = faulty(inner)
-    (answer,) = outer.enqueue([NewJob(type="a", id="x")])
-    assert answer.job == inner.get("default", ["x"])["x"]
+    (result,) = outer.enqueue([NewJob(type="a", id="x")])
+    assert result.job == inner.get("default", ["x"])["x"]
     assert outer.get("default", ["x"]) == inner.get("default", ["x"])
     assert (outer.retention, outer.in_process) == (Retention(dead=5.0), True)
     assert outer.clock is clock

@@ -16,20 +16,15 @@ from hypothesis import strategies as st
 from scheduler import limits
 from scheduler.errors import ConfigError, InvalidJob
 from scheduler.limits import (
-    MAX_BATCH,
     MAX_COUNT,
     MAX_DELAY,
     MAX_METADATA,
     MAX_NAME,
     check_count,
-    check_duration,
-    check_limit,
     check_metadata,
     check_moment,
     check_name,
     check_number,
-    check_queues,
-    check_token,
     clean_text,
 )
 
@@ -98,7 +93,6 @@ def test_a_member_of_a_text_enum_becomes_its_text() -> None:
     """Else a key made of it would read "Queue.MAIL" on one store and "mail" on another."""
     name = check_name("queue", Queue.MAIL)
     assert (type(name), f"{name}") == (str, "mail")
-    assert [f"{name}" for name in check_queues([Queue.MAIL])] == ["mail"]
     assert [(f"{key}", f"{text}") for key, text in check_metadata({Queue.MAIL: Queue.MAIL}).items()] == [
         ("mail", "mail")
     ]
@@ -285,54 +279,6 @@ def test_bad_metadata_is_refused_and_named(value: object) -> None:
 def test_metadata_may_hold_lines_and_any_script() -> None:
     value = {"note": "two\nlines\t日本 🦉", "": ""}
     assert check_metadata(value) == value
-
-
-# Arguments of contract calls
-
-
-def test_queues_are_named_once_each_in_their_order() -> None:
-    assert check_queues(["b", "a", "b"]) == ("b", "a")
-
-
-@pytest.mark.parametrize("value", ["default", [], (), [""], [None], ["a", "b\n"]])
-def test_bad_queues_are_refused_and_named(value: list[str]) -> None:
-    """A bare string would be taken for a sequence of letters."""
-    with pytest.raises(ConfigError) as caught:
-        check_queues(value)
-    assert caught.value.field == "queues"
-
-
-@pytest.mark.parametrize("value", [0, -1, MAX_BATCH + 1, True, 1.0, None, "1"])
-def test_a_bad_limit_is_refused(value: object) -> None:
-    with pytest.raises(ConfigError, match=r"^limit: "):
-        check_limit(value)
-
-
-def test_a_limit_passes() -> None:
-    assert (check_limit(1), check_limit(MAX_BATCH)) == (1, MAX_BATCH)
-
-
-@pytest.mark.parametrize("value", [0, 0.000_9, -1, math.inf, math.nan, 367 * 86_400, True, None, "1"])
-def test_a_bad_duration_is_refused(value: object) -> None:
-    with pytest.raises(ConfigError, match=r"^duration: "):
-        check_duration(value)
-
-
-def test_a_duration_passes() -> None:
-    assert check_duration(0.001) == 0.001
-    assert check_duration(366 * 86_400) == 366 * 86_400.0
-
-
-def test_a_token_is_32_lower_hexadecimal_digits() -> None:
-    assert check_token("0123456789abcdef" * 2) == "0123456789abcdef" * 2
-
-
-@pytest.mark.parametrize(
-    "value", ["", "0" * 31, "0" * 33, "0" * 31 + "A", "0" * 31 + "g", "0" * 32 + "\n", "٠" * 32, None]
-)
-def test_a_bad_token_is_refused(value: object) -> None:
-    with pytest.raises(ConfigError, match=r"^token: "):
-        check_token(value)
 
 
 # Texts of errors

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler import producer as room
-from scheduler.backend import Backend, TransactionalEnqueue
+from scheduler.abilities import TransactionalEnqueue
+from scheduler.backend import Backend
 from scheduler.config import ProducerConfig
 from scheduler.errors import (
     BackendClosed,

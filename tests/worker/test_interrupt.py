@@ -18,7 +18,8 @@ from queue import SimpleQueue
 
 import pytest
 
-from scheduler.backend import Backend, TopologyAdmin, TransactionalEnqueue, Wakeups
+from scheduler.abilities import TopologyAdmin, TransactionalEnqueue, Wakeups
+from scheduler.backend import Backend
 from scheduler.critical import critical
 from scheduler.errors import JobInterrupted
 from scheduler.logs import GuardedLogger

@@ -18,7 +18,7 @@ from io import TextIOWrapper
 
 import pytest
 
-from scheduler.backend import TopologyAdmin
+from scheduler.abilities import TopologyAdmin
 from scheduler.jobs import Job
 from scheduler.leases import Completion
 from scheduler.metrics import CountingMetrics

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from scheduler.backend import WakeReason
+from scheduler.abilities import WakeReason
 from scheduler.errors import BackendUnavailable
 from scheduler.worker.listener import Listener
 

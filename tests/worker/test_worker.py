@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 import scheduler
-from scheduler.backend import Wakeups
+from scheduler.abilities import Wakeups
 from scheduler.config import WorkerConfig
 from scheduler.errors import ConfigError, Discard, DuplicateHandler, InvalidHandler, Retry, SchedulerError, Snooze
 from scheduler.jobs import Job

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from scheduler.backend import TopologyAdmin
+from scheduler.abilities import TopologyAdmin
 from scheduler.jobs import Priority
 from scheduler.leases import Failure
 from scheduler.testing.harness import BackendHarness

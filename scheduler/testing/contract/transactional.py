@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.backend import TransactionalEnqueue
+from scheduler.abilities import TransactionalEnqueue
 from scheduler.errors import ConfigError
 from scheduler.testing.contract.offered import needs
 from scheduler.testing.harness import BackendHarness

@@ -15,6 +15,23 @@ import re
 from dataclasses import dataclass
 from hashlib import sha1
 from importlib.resources import files
+from typing import Final
+
+from scheduler.states import JobState
+
+SLICE: Final = 1_000
+"""Jobs in one script: Lua's unpack ends near 8,000 values."""
+
+COUNTED: Final = (
+    JobState.SCHEDULED,
+    JobState.READY,
+    JobState.LEASED,
+    JobState.RETRY_WAIT,
+    JobState.SUCCEEDED,
+    JobState.DEAD,
+    JobState.CANCELLED,
+)
+"""The states in the order in which stats.lua and seal.lua count them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

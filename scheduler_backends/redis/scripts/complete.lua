@@ -4,12 +4,12 @@
 -- ARGV     now, 0 deleted at once | 1 kept, then per group: group, number of ids, ids, (if kept) as many results:
 --          '' none | '=' result
 -- uses     clock groups
--- returns  numbers (from 0, over all ids) of the refused; below 0 (-1 - number) where the record of a job that would be kept is
---          gone, and its lease ends with it
+-- returns  numbers (from 0, over all ids) of the refused, and the ids of those among them that would be kept and whose
+--          record is gone: their leases end
 local kept = ARGV[2] == '1'
 local now = kept and string.format('%.0f', math.floor(clock(ARGV[1]) / 1000))
 local past = call('EXISTS', history) == 1
-local refused, place, at = {}, 0, 3
+local refused, lost, place, at = {}, {}, 0, 3
 while at < #ARGV do
     local group, count = ARGV[at], tonumber(ARGV[at + 1])
     local first, last = at + 2, at + 1 + count
@@ -34,7 +34,8 @@ while at < #ARGV do
             for k = 1, count do
                 local id, result = ARGV[at + 1 + k], ARGV[at + 1 + count + k]
                 if holders[k] == group and not records[k] then
-                    refused[#refused + 1] = -place - k
+                    refused[#refused + 1] = place + k - 1
+                    lost[#lost + 1] = id
                 elseif holders[k] == group then
                     scores[#scores + 1], scores[#scores + 2] = now, id
                     if result ~= '' then values[#values + 1], values[#values + 2] = id, string.sub(result, 2) end
@@ -52,4 +53,4 @@ while at < #ARGV do
     place = place + count
     at = at + 2 + count + (kept and count or 0)
 end
-return refused
+return {refused, lost}

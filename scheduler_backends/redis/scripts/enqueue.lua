@@ -57,14 +57,12 @@ if number == 0 then return answer end
 -- Read what is written below, so that a key of a wrong type ends the script before its first write. The index comes
 -- before the record: an entry without a record is set aside, a record without an entry would wait for ever.
 for level in pairs(ready) do call('LLEN', lists[level]) end
-local sooner, news = false, false
+local sooner = false
 if first then
     call('ZADD', scheduled, unpack(later))
     sooner = expect(first)
 end
-for level, ids_ready in pairs(ready) do
-    news = push(level, ids_ready, now_ms) or news
-end
+local woken = push_all(ready, now_ms)
 call('HSET', jobs, unpack(records))
-if news or sooner then wake(ARGV[2], news, sooner) end
+if woken or sooner then wake(ARGV[2], woken, sooner) end
 return answer

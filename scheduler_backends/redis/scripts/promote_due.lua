@@ -11,14 +11,14 @@ if bound == 'none' then return {0, -1, 0} end
 bound = bound_of(bound)
 if bound and bound > now_ms then return {0, bound * 1000 - now, 0} end
 
-local left, moved, news = tonumber(ARGV[3]), 0, false
+local left, moved, woken = tonumber(ARGV[3]), 0, false
 for level = 0, 3 do
     local from, to = level == 0 and '-inf' or whole(level * SPAN), whole(level * SPAN + now_ms)
     for _, source in ipairs({scheduled, waiting}) do
         if left > 0 then
             local ids = call('ZRANGEBYSCORE', source, from, to, 'LIMIT', 0, left)
             if #ids > 0 then
-                news = push(level, ids, now_ms) or news
+                woken = push(level, ids, now_ms) or woken
                 call('ZREM', source, unpack(ids))
                 left = left - #ids
                 moved = moved + #ids
@@ -40,5 +40,5 @@ for level = 0, 3 do
     end
 end
 call('HSET', meta, 'due', next_due and whole(next_due) or 'none')
-if news then wake(ARGV[2], true) end
+if woken then wake(ARGV[2], true) end
 return {moved, next_due and math.max(next_due * 1000 - now, 0) or -1, more}

@@ -3,13 +3,46 @@
 -- they have no more than 1,000 jobs
 -- KEYS     meta jobs ready0 ready1 ready2 ready3 leased expiry lease_members history dead
 -- ARGV     now, channel, limit, error text, 1 dead jobs are kept | 0 deleted at once
--- uses     clock record ready due wake groups history
+-- uses     clock record ready due wake groups settle history
 -- returns  ready, dead, us until the next expiry or -1, ids whose record is gone
 local now = clock(ARGV[1])
 local now_ms = math.floor(now / 1000)
 local left, text, kept = tonumber(ARGV[3]), ARGV[4], ARGV[5] == '1'
-local counts, lost, news = {ready = 0, dead = 0}, {}, false
-for level = 0, 3 do call('LLEN', lists[level]) end
+local count_ready, count_dead, lost, woken = 0, 0, {}, false
+check_lists()
+
+local function recover_jobs(group, ids)
+    local groups, pasts = {}, call('HMGET', history, unpack(ids))
+    for k = 1, #ids do groups[k] = group end
+    local ready, scores, written, dropped = {}, {}, {}, {}
+    local _, missing, gone, freed = settle_held(ids, groups, function(k, id, record)
+        local past, attempts
+        if not is_later(record) then past, attempts = lease_ended(pasts[k], 1, 1, text, now) end
+        if past then written[#written + 1], written[#written + 2] = id, past end
+        if not attempts or attempts <= max_retries_of(record) then -- not attempts: the next lease takes care of it
+            add_ready(ready, id, record)
+            count_ready = count_ready + 1
+        else
+            count_dead = count_dead + 1
+            if kept then
+                scores[#scores + 1], scores[#scores + 2] = whole(now_ms), id
+            else
+                dropped[#dropped + 1] = id
+            end
+        end
+    end)
+    for _, id in ipairs(missing) do lost[#lost + 1] = id end
+    if #written > 0 then call('HSET', history, unpack(written)) end
+    if #scores > 0 then call('ZADD', dead, unpack(scores)) end
+    woken = push_all(ready, now_ms) or woken
+    if #dropped > 0 then
+        call('HDEL', jobs, unpack(dropped))
+        call('HDEL', history, unpack(dropped))
+    end
+    end_leases(gone, freed)
+    left = left - #gone
+    return #gone
+end
 
 local function recover(part)
     local group = group_of(part)
@@ -26,50 +59,7 @@ local function recover(part)
             if found[2][k + 1] == group then ids[#ids + 1] = found[2][k] end
         end
     end
-    if #ids > 0 then
-        local holders = call('HMGET', leased, unpack(ids))
-        local records = call('HMGET', jobs, unpack(ids))
-        local pasts = call('HMGET', history, unpack(ids))
-        local gone, ready, scores, written, dropped = {}, {}, {}, {}, {}
-        for k, id in ipairs(ids) do
-            local record = records[k]
-            if holders[k] == group then
-                gone[#gone + 1] = id
-                if not record then
-                    lost[#lost + 1] = id
-                else
-                    local past, attempts
-                    if not is_later(record) then past, attempts = lease_ended(pasts[k], 1, 1, text, now) end
-                    if not attempts or attempts <= max_retries_of(record) then -- not attempts: the next lease sees to it
-                        local level = level_of(record)
-                        ready[level] = ready[level] or {}
-                        table.insert(ready[level], id)
-                        counts.ready = counts.ready + 1
-                    else
-                        counts.dead = counts.dead + 1
-                        if kept then
-                            scores[#scores + 1], scores[#scores + 2] = whole(now_ms), id
-                        else
-                            dropped[#dropped + 1] = id
-                        end
-                    end
-                    if past then written[#written + 1], written[#written + 2] = id, past end
-                end
-            end
-        end
-        if #written > 0 then call('HSET', history, unpack(written)) end
-        if #scores > 0 then call('ZADD', dead, unpack(scores)) end
-        for level, ids_ready in pairs(ready) do
-            news = push(level, ids_ready, now_ms) or news
-        end
-        if #dropped > 0 then
-            call('HDEL', jobs, unpack(dropped))
-            call('HDEL', history, unpack(dropped))
-        end
-        if #gone > 0 then call('HDEL', leased, unpack(gone)) end
-        if value or #gone > 0 then let_go(group, #gone) end
-        left = left - #gone
-    end
+    if #ids > 0 and recover_jobs(group, ids) == 0 and value then let_go(group, 0) end
     if place ~= '0' then -- the next call goes on from there
         call('ZADD', expiry, whole(now_ms), group)
         call('HSET', lease_members, 's' .. group, place)
@@ -90,6 +80,6 @@ for _ = 1, 1000 do
     if not part then break end
     recover(part)
 end
-if news then wake(ARGV[2], true) end
+if woken then wake(ARGV[2], true) end
 local head = call('ZRANGE', expiry, 0, 0, 'WITHSCORES')
-return {counts.ready, counts.dead, head[1] and math.min(math.max(head[2] * 1000 - now, 0), 1e15) or -1, lost}
+return {count_ready, count_dead, head[1] and math.min(math.max(head[2] * 1000 - now, 0), 1e15) or -1, lost}

@@ -4,7 +4,7 @@
 -- KEYS     leased expiry lease_members
 -- ARGV     now, duration ms, then per group: group, number of ids, ids
 -- uses     clock groups
--- returns  numbers (from 0, over all ids) of those that are not held
+-- returns  numbers (from 0, over all ids) of those that are not held, and an empty list
 local expires = string.format('%.0f', math.floor(clock(ARGV[1]) / 1000) + ARGV[2])
 
 -- Renews the named ones among a part's members, and makes a new part of the rest. Answers whether there was any.
@@ -53,4 +53,4 @@ while at < #ARGV do
     place = place + count
     at = at + 2 + count
 end
-return refused
+return {refused, {}}

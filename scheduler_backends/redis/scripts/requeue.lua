@@ -7,9 +7,9 @@
 local now = clock(ARGV[1])
 local now_ms = math.floor(now / 1000)
 local closing = next(closers(now_ms)) ~= nil
-for level = 0, 3 do call('LLEN', lists[level]) end
+check_lists()
 
-local answer, news = {}, false
+local answer, woken = {}, false
 for k = 3, #ARGV do
     local id = ARGV[k]
     local job = view(id)
@@ -19,11 +19,11 @@ for k = 3, #ARGV do
         answer[#answer + 1] = job[1]
     else
         local counted, _, errors, texts = read_history(job[3])
-        news = push(level_of(job[2]), {id}, now_ms) or news
+        woken = push(level_of(job[2]), {id}, now_ms) or woken
         if counted then call('HSET', history, id, write_history(0, 0, errors, texts)) end
         call('ZREM', dead, id)
         answer[#answer + 1] = '!'
     end
 end
-if news then wake(ARGV[2], true) end
+if woken then wake(ARGV[2], true) end
 return answer

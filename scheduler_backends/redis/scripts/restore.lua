@@ -13,13 +13,13 @@ for level = 0, 3 do
     if first and first >= tonumber(ARGV[3]) then return -1 end
     for _, entry in ipairs(entries) do named[string.sub(entry, 7)] = true end
 end
-local again, news = 0, false
+local again, woken = 0, false
 for _, id in ipairs(nowhere_else({unpack(ARGV, 4)})) do
     local record = not named[id] and call('HGET', jobs, id)
     if record then
-        news = push(level_of(record), {id}, now_ms) or news
+        woken = push(level_of(record), {id}, now_ms) or woken
         again = again + 1
     end
 end
-if news then wake(ARGV[2], true) end
+if woken then wake(ARGV[2], true) end
 return again

@@ -21,3 +21,10 @@ local function is_later(record)
     local format = string.byte(record, 17) or 0
     return format > 1 and format < 32
 end
+
+-- Adds an id to those of its record's level.
+local function add_ready(ready, id, record)
+    local level = level_of(record)
+    ready[level] = ready[level] or {}
+    table.insert(ready[level], id)
+end

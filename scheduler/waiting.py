@@ -1,0 +1,215 @@
+"""
+The waiter of every store that is notified through a descriptor. A store brings the source of its notifications.
+
+A `DescriptorWaiter` sleeps until its source has something to read, the time for the next look has come, or another
+thread wakes it. It uses no lock that a signal handler could find held.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
+
+from scheduler.abilities import WakeReason
+from scheduler.errors import BackendClosed, BackendError, BackendUnavailable
+from scheduler.limits import check_number
+from scheduler.processes import PerProcess, process
+from scheduler.sleeping import Sleeper
+
+
+class WakeSource(Protocol):
+    """
+    Where the notifications of a store come from. Only one thread at a time uses it.
+
+    A forked child drops its parent's source without closing it, so collecting one there must not harm the parent.
+    """
+
+    def look(self, now: float) -> WakeReason:
+        """
+        Return what has happened since the last look, without waiting for anything to happen.
+
+        Connects when needed; what happened before that counts as well. *now* is by `time.monotonic`. Raises a
+        `BackendError` while the store cannot be reached.
+        """
+        ...
+
+    def next_look(self, now: float) -> tuple[float, Sequence[int]]:
+        """Return the seconds until the next look, and descriptors that become readable once one is due earlier."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection. The next look makes another. Called after an error too, and more than once."""
+        ...
+
+
+class DescriptorWaiter:
+    """
+    A `Waiter` on a `WakeSource`.
+
+    One thread waits. Any thread and any signal handler may notify, interrupt or close. In the child of a fork, also
+    one without Python's hooks, the waiter makes itself a new source.
+    """
+
+    def __init__(
+        self,
+        registry: WaiterRegistry,
+        queues: Sequence[str],
+        make_source: Callable[[Callable[[], None]], WakeSource],
+        *,
+        rest: float = 0.0,
+    ) -> None:
+        """
+        Make an open waiter. Its source connects when it is first waited on.
+
+        Args:
+            registry: the waiters of the backend, which closes them.
+            queues: the names of the queues.
+            make_source: called with a function that makes the source's next look due; any thread may call that.
+            rest: seconds between two wakes, so that a flood of notifications does not become a flood of leases.
+
+        Raises:
+            BackendUnavailable: the system gives no more descriptors.
+        """
+        self.queues = frozenset(queues)
+        self._registry = registry
+        self._make_source = make_source
+        self._rest = rest
+        # Set before the sleeper is woken, and cleared only when acted upon; by plain assignment, which needs no lock.
+        self._ready = self._earlier = self._interrupted = self._closed = False
+        self._open()
+
+    def _open(self) -> None:
+        try:
+            self._sleeper = Sleeper()
+        except OSError as error:
+            raise BackendUnavailable(f"no waiter can be made: {error}") from error
+        self._source = self._make_source(self._sleeper.wake)
+        self._waiting = threading.Lock()  # held by the thread that waits, or that closes the source
+        self._was_away = False  # the store could not be reached: notifications may have been missed
+        self._rest_until = 0.0
+        self._process = process()
+        self._registry.add(self)
+
+    def wait(self, timeout: float) -> WakeReason:
+        """
+        See `Waiter.wait`. Returns NONE at once after `close()`.
+
+        Raises `BackendClosed` if the backend was closed before, and `OSError` once a handler has closed the waiter's
+        own descriptors: another waiter must be made.
+        """
+        deadline = time.monotonic() + check_number("timeout", timeout)
+        if self._registry.closed:
+            raise BackendClosed("the backend was closed")
+        if self._closed:
+            return WakeReason.NONE
+        if self._process != process():
+            self._sleeper.close()  # not the lock: a thread that exists only in the parent may hold it
+            self._open()
+        try:
+            with self._waiting:
+                return self._wait(deadline)
+        finally:
+            self._clean_up()  # after the lock was released: `close` may just have found it held
+
+    def notify(self, reason: WakeReason) -> None:
+        """Wake the waiter for *reason*."""
+        is_known = (self._ready or WakeReason.JOBS_READY not in reason) and (
+            self._earlier or WakeReason.EARLIER_DUE_TIME not in reason
+        )
+        if not is_known:
+            self._ready = self._ready or WakeReason.JOBS_READY in reason
+            self._earlier = self._earlier or WakeReason.EARLIER_DUE_TIME in reason
+            self._sleeper.wake()
+
+    def interrupt(self) -> None:
+        """Make the present or next `wait` return at once."""
+        self._interrupted = True
+        self._sleeper.wake()
+
+    def close(self) -> None:
+        """End the present wait and all later ones. The thread that waits, if any, closes the connection."""
+        self._closed = True
+        self._registry.remove(self)
+        if self._process != process():  # the source is the parent's
+            self._sleeper.close()
+        else:
+            self._sleeper.wake()
+            self._clean_up()
+
+    def _wait(self, deadline: float) -> WakeReason:
+        while not self._closed:
+            now = time.monotonic()
+            pause = self._rest_until - now
+            descriptors: Sequence[int] = ()
+            if pause <= 0.0:
+                if reason := self._take_notified() or self._look(now):
+                    self._interrupted = False
+                    self._rest_until = now + self._rest
+                    return reason
+                now = time.monotonic()
+                pause, descriptors = self._source.next_look(now)
+            if self._interrupted or now >= deadline:
+                self._interrupted = False
+                return WakeReason.NONE
+            self._sleeper.sleep(min(pause, deadline - now), descriptors)
+        return WakeReason.NONE
+
+    def _take_notified(self) -> WakeReason:
+        reason = WakeReason.NONE
+        if self._ready:
+            self._ready, reason = False, WakeReason.JOBS_READY
+        if self._earlier:
+            self._earlier, reason = False, reason | WakeReason.EARLIER_DUE_TIME
+        return reason
+
+    def _look(self, now: float) -> WakeReason:
+        try:
+            reason = self._source.look(now)
+        except BackendError:
+            self._source.close()
+            self._was_away = True
+            if self._closed:
+                return WakeReason.NONE
+            raise
+        if self._was_away:
+            self._was_away, reason = False, WakeReason.ANY
+        return reason
+
+    def _clean_up(self) -> None:
+        # A thread that waits does this itself when its wait has ended: only it may use the source.
+        if self._closed and self._waiting.acquire(blocking=False):
+            try:
+                self._source.close()
+                self._sleeper.close()
+            finally:
+                self._waiting.release()
+
+
+class WaiterRegistry:
+    """The open waiters of one backend, for any thread. Those of a parent process belong to the parent."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._waiters: PerProcess[dict[DescriptorWaiter, None]] = PerProcess()  # its operations are atomic
+
+    def add(self, waiter: DescriptorWaiter) -> None:
+        """Notify *waiter*, and close it when the backend is closed."""
+        self._waiters.get(dict)[waiter] = None
+
+    def remove(self, waiter: DescriptorWaiter) -> None:
+        """Forget *waiter*, which is closed."""
+        self._waiters.get(dict).pop(waiter, None)
+
+    def notify(self, queues: Collection[str], reason: WakeReason = WakeReason.ANY) -> None:
+        """Wake the waiters of *queues* in this process."""
+        for waiter in list(self._waiters.get(dict)) if queues else ():
+            if not waiter.queues.isdisjoint(queues):
+                waiter.notify(reason)
+
+    def close(self) -> None:
+        """End every wait, for good."""
+        self.closed = True
+        for waiter in list(self._waiters.get(dict)):
+            waiter.close()

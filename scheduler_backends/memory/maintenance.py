@@ -1,0 +1,76 @@
+"""Promote, recover and trim: what happens to jobs whose deadline has come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from scheduler.jobs import LEASE_EXPIRED
+from scheduler.leases import Promotion, Recovery
+from scheduler.states import JobState
+from scheduler_backends.memory.deadlines import DeadlineHeap
+from scheduler_backends.memory.queue import MemoryQueue
+from scheduler_backends.memory.store import Store
+from scheduler_backends.memory.stored_job import StoredJob
+
+
+class MaintenanceHooks:
+    """Scheduled, retry_wait and expired leases → ready or dead; finished jobs are deleted."""
+
+    _store: Store
+
+    def _promote_due(self, queues: Sequence[str], limit: int) -> Promotion:
+        """Urgent jobs first."""
+
+        def promote(queue: MemoryQueue, stored: StoredJob, now: datetime) -> None:
+            queue.move(stored, JobState.READY, now)
+
+        moved, next_due = self._work_off("promote", queues, limit, lambda queue: queue.due, promote)
+        return Promotion(moved=moved, next_due=next_due)
+
+    def _recover_expired(self, queues: Sequence[str], limit: int) -> Recovery:
+        dead = 0
+
+        def recover(queue: MemoryQueue, stored: StoredJob, now: datetime) -> None:
+            nonlocal dead
+            stored.record(LEASE_EXPIRED, now)
+            is_used_up = stored.attempts > stored.new.max_retries
+            queue.move(stored, JobState.DEAD if is_used_up else JobState.READY, now)
+            stored.crashes += 1
+            dead += is_used_up
+
+        moved, next_expiry = self._work_off("recover", queues, limit, lambda queue: (queue.leases,), recover)
+        return Recovery(ready=moved - dead, dead=dead, next_expiry=next_expiry)
+
+    def _trim(self, queues: Sequence[str], limit: int) -> int:
+        def trim(queue: MemoryQueue, stored: StoredJob, _: datetime) -> None:
+            queue.delete(stored)
+
+        deleted, _ = self._work_off("trim", queues, limit, lambda queue: (queue.finished,), trim)
+        return deleted
+
+    def _work_off(
+        self,
+        method: str,
+        names: Sequence[str],
+        limit: int,
+        heaps_of: Callable[[MemoryQueue], Sequence[DeadlineHeap]],
+        act: Callable[[MemoryQueue, StoredJob, datetime], None],
+    ) -> tuple[int, float | None]:
+        """*act* on up to *limit* jobs whose deadline has come; return how many, and the seconds to the next one."""
+        next_deadline: float | None = None
+
+        def act_on(most: int, now: datetime) -> int:
+            nonlocal next_deadline
+            done = 0
+            heaps = [(queue, heap) for queue in self._store.in_turn(method, names) for heap in heaps_of(queue)]
+            for queue, heap in heaps:
+                while done < most and (stored := heap.first_until(now)) is not None:
+                    act(queue, stored, now)
+                    done += 1
+                    self._store.had_turn(method, queue)
+            first = min((moment for _, heap in heaps if (moment := heap.next()) is not None), default=None)
+            next_deadline = None if first is None else max(0.0, (first - now).total_seconds())
+            return done
+
+        return self._store.in_portions(limit, act_on), next_deadline

@@ -1,0 +1,114 @@
+"""The ability Wakeups: waiters, and which of them wait for which queues."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+
+from scheduler.abilities import WakeReason
+from scheduler.errors import BackendClosed
+from scheduler.limits import check_number
+from scheduler.processes import PerProcess
+
+
+class MemoryWaiter:
+    """
+    Waits on a signal of its own, never on the store's lock.
+
+    The signal is a SimpleQueue, whose put is safe in a signal handler; a Condition's notify is not. An item in it ends
+    a wait, and `_is_notified`, set first, says whether there was a reason.
+    """
+
+    def __init__(self, registry: WaiterRegistry, queues: Sequence[str]) -> None:
+        self.queues = tuple(queues)
+        self._registry = registry
+        # A thread that does not exist in a forked child may hold the parent's signal.
+        self._signals: PerProcess[SimpleQueue[None]] = PerProcess()
+        self._is_notified = self._closed = False
+
+    def wait(self, timeout: float) -> WakeReason:
+        """
+        Wait up to *timeout* seconds for work in the queues. Returns NONE at once after `close()`.
+
+        Raises `BackendClosed` if the backend was closed before.
+        """
+        seconds = check_number("timeout", timeout)
+        if self._registry.closed:
+            raise BackendClosed("the backend was closed")
+        if self._closed:
+            return WakeReason.NONE
+        signal = self._signals.get(SimpleQueue)
+        with suppress(Empty):
+            if not self._is_notified:
+                signal.get(timeout=seconds)
+            while True:
+                signal.get_nowait()
+        # Cleared only where it was seen: a notification between these lines is for the next wait.
+        if self._is_notified:
+            self._is_notified = False
+            return WakeReason.ANY
+        return WakeReason.NONE
+
+    def notify(self) -> None:
+        """End the present or next wait with ANY."""
+        self._is_notified = True
+        self.interrupt()
+
+    def interrupt(self) -> None:
+        """End the present or next wait. Callable from any thread or signal handler."""
+        signal = self._signals.get(SimpleQueue)
+        if signal.empty():  # one item is enough
+            signal.put(None)
+
+    def close(self) -> None:
+        """End the present wait and all later ones."""
+        self._closed = True
+        self._registry.remove(self)
+        self.interrupt()
+
+
+class WaiterRegistry:
+    """
+    All waiters of a backend, by queue.
+
+    The lock guards changes of the table. It is re-entrant for finalisers that close a waiter.
+    """
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._locks: PerProcess[threading.RLock] = PerProcess()
+        self._waiters: dict[str, tuple[MemoryWaiter, ...]] = {}
+
+    def add(self, queues: Sequence[str]) -> MemoryWaiter:
+        """Return a waiter that is notified of *queues* from now on."""
+        waiter = MemoryWaiter(self, queues)
+        with self._locks.get(threading.RLock):
+            for queue in waiter.queues:
+                self._waiters[queue] = (*self._waiters.get(queue, ()), waiter)
+        return waiter
+
+    def remove(self, waiter: MemoryWaiter) -> None:
+        """Notify *waiter* no more."""
+        with self._locks.get(threading.RLock):
+            for queue in waiter.queues:
+                left = tuple(other for other in self._waiters.get(queue, ()) if other is not waiter)
+                if left:
+                    self._waiters[queue] = left
+                else:
+                    self._waiters.pop(queue, None)
+
+    def notify(self, queues: Iterable[str]) -> None:
+        """Notify the waiters of *queues*."""
+        for queue in queues:
+            for waiter in self._waiters.get(queue, ()):
+                waiter.notify()
+
+    def close(self) -> None:
+        """End every wait, for good."""
+        self.closed = True
+        with self._locks.get(threading.RLock):
+            waiters = {waiter for waiters in self._waiters.values() for waiter in waiters}
+        for waiter in waiters:
+            waiter.interrupt()

@@ -1,0 +1,36 @@
+"""complete, retry, bury and release. Each returns the positions of the leases that it took; the others are refused."""
+
+from __future__ import annotations
+
+from scheduler_backends.postgres.statements.parts import FREE, IS_HELD, NOW, after, given_back, held, with_error
+from scheduler_backends.sql.states import DEAD, RETRY_WAIT, SCHEDULED, SUCCEEDED
+
+
+class SettleStatements:
+    """Leased → the state that the holder chooses."""
+
+    def __init__(self, job: str) -> None:
+        # Retention 0: the job has reached its end and goes at once.
+        self.finish = f"{held(job)}\nDELETE FROM {job} AS job USING held WHERE {IS_HELD} RETURNING held.n"
+
+        def update(changes: str, **arrays: str) -> str:
+            return f"""
+{held(job, **arrays)}
+UPDATE {job} AS job SET {changes}, {FREE}
+FROM held WHERE {IS_HELD} RETURNING held.n"""
+
+        self.complete = update(f"state = {SUCCEEDED}, finished_at = {NOW}, result = held.results", results="bytea")
+
+        failed = f"attempts = {given_back('held.returned')}, errors = {with_error('held.errors')}"
+        self.retry = update(
+            f"state = {RETRY_WAIT}, due_at = {after('held.delays')}, {failed}",
+            errors="text",
+            delays="bigint",
+            returned="integer",
+        )
+        self.bury = update(
+            f"state = {DEAD}, finished_at = {NOW}, {failed}", errors="text", delays="bigint", returned="integer"
+        )
+
+        # due_at stays, so the job is first in line again.
+        self.release = update(f"state = {SCHEDULED}, attempts = {given_back('1')}")

@@ -1,0 +1,205 @@
+"""What operators do: cancel and requeue jobs by id, pause, resume and purge a queue, change its versions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from secrets import token_hex
+from typing import cast
+
+from scheduler.abilities import Finished
+from scheduler.arguments import check_partitions, check_queue, check_version
+from scheduler.errors import BackendError, ConfigError, TopologyError
+from scheduler.leases import MoveAnswer
+from scheduler.states import LIVE, JobState
+from scheduler.topology import QueueTopology
+from scheduler_backends.redis.calls import Call
+from scheduler_backends.redis.client.node import Word
+from scheduler_backends.redis.errors import log
+from scheduler_backends.redis.keys import Partition
+from scheduler_backends.redis.layout import Layout
+from scheduler_backends.redis.layouts import ROUNDS
+from scheduler_backends.redis.scripts import (
+    CANCEL,
+    CLEAR,
+    PAUSE,
+    PURGE,
+    REQUEUE,
+    SLICE,
+    TOPOLOGY_PAUSE,
+    TOPOLOGY_PROMOTE,
+    TOPOLOGY_REMOVE,
+    Script,
+)
+from scheduler_backends.redis.store import Store
+from scheduler_backends.redis.versions import CLOSING, publish_change, remove_finished, seal, stop_closing
+
+
+class AdminHooks:
+    """The hooks of operators' moves, and the ability `TopologyAdmin`."""
+
+    _store: Store
+
+    def _cancel(self, queue: str, ids: Sequence[str]) -> Sequence[MoveAnswer]:
+        store = self._store
+        kept = int(store.retention.cancelled > 0)
+        return _by_id(store, queue, ids, CANCEL, (store.calls.now(), kept))
+
+    def _requeue(self, queue: str, ids: Sequence[str]) -> Sequence[MoveAnswer]:
+        """Refused in a version that is being completed."""
+        store = self._store
+        return _by_id(store, queue, ids, REQUEUE, (store.calls.now(), store.keys.channel(queue)))
+
+    def _pause(self, queue: str) -> None:
+        _set_paused(self._store, queue, paused=True)
+
+    def _resume(self, queue: str) -> None:
+        _set_paused(self._store, queue, paused=False)
+
+    def _purge(self, queue: str, state: JobState, limit: int) -> int:
+        store = self._store
+        gone = 0
+        for partition in store.layouts.of(queue, fresh=True).partitions:
+            while gone < limit:
+                share = min(limit - gone, SLICE)
+                went, more = cast("tuple[int, int]", store.calls.one(PURGE, partition, state.encode(), share))
+                gone += went
+                if not more:
+                    break
+        return gone
+
+    def topology(self, queue: str) -> QueueTopology:
+        """Return the versions of *queue* now. One that was never used returns what it would be created with."""
+        return self._store.layouts.of(check_queue(queue), fresh=True).topology
+
+    def promote_queue_version(self, queue: str, version: int, partitions: int) -> QueueTopology:
+        """
+        Make *version* the active one and every older one draining: see `TopologyAdmin`.
+
+        Producers learn of it by a sealed partition, workers at their next poll.
+        """
+        store = self._store
+        check_queue(queue), check_version(version), check_partitions(partitions)
+        store.layouts.create(queue)
+        answer = store.calls.on_key(TOPOLOGY_PROMOTE, store.keys.topology(queue), version, partitions)
+        reason, fields = cast("tuple[bytes, list[bytes]]", answer)
+        layout = store.layouts.noted(queue, fields)
+        if reason:
+            raise TopologyError(f"queue {queue!r}: {reason.decode()}")
+        store.layouts.number_change(queue)
+        # So that producers learn of it at once. What is not sealed now is sealed when the version is completed.
+        try:
+            for partitions_of_version in layout.versions[1:]:
+                seal(store, partitions_of_version)
+        except BackendError as error:
+            log.warning("the older versions of queue %r could not be sealed yet: %s", queue, error)
+        publish_change(store, queue)
+        return layout.topology
+
+    def complete_draining_version(self, queue: str, version: int, *, finished: Finished = "refuse") -> QueueTopology:
+        """
+        Remove a draining *version* that holds no job: see `TopologyAdmin`.
+
+        While this runs, no dead job of the version can be requeued.
+        """
+        store = self._store
+        check_queue(queue), check_version(version)
+        if finished not in ("refuse", "purge", "move"):
+            raise ConfigError("finished", "must be 'refuse', 'purge' or 'move'")
+        layout = store.layouts.of(queue, fresh=True)
+        if version == layout.topology.active.version:
+            raise TopologyError(f"version {version} of queue {queue!r} is the active one; promote another first")
+        partitions = next((one for one in layout.versions if layout.exists and one[0].version == version), ())
+        if not partitions:
+            if version > max(one.version for one in layout.topology.versions):
+                raise TopologyError(f"queue {queue!r} has never had a version {version}")
+            return layout.topology
+        owner = token_hex(8).encode()
+        try:
+            in_the_way = frozenset(JobState) if finished == "refuse" else LIVE
+            _refuse_if_any(queue, version, seal(store, partitions, owner, closing=CLOSING), in_the_way)
+            for _ in range(ROUNDS):
+                if finished != "refuse":
+                    remove_finished(store, queue, partitions, finished, owner)
+                counts = seal(store, partitions, owner, closing=CLOSING)
+                if not any(counts.values()):
+                    break
+            _refuse_if_any(queue, version, counts, frozenset(JobState))
+        finally:
+            stop_closing(store, partitions, owner)
+        layout = store.layouts.noted(queue, store.calls.on_key(TOPOLOGY_REMOVE, store.keys.topology(queue), version))
+        store.layouts.number_change(queue)
+        store.calls.run([Call(CLEAR, partition, ()) for partition in partitions])  # what it leaves does no harm
+        publish_change(store, queue)
+        return layout.topology
+
+
+def _refuse_if_any(queue: str, version: int, counts: Mapping[JobState, int], states: frozenset[JobState]) -> None:
+    there = {state.value: count for state, count in counts.items() if count and state in states}
+    if there:
+        listed = ", ".join(f"{count} {state}" for state, count in there.items())
+        raise TopologyError(f"version {version} of queue {queue!r} still holds jobs: {listed}", counts=there)
+
+
+def _set_paused(store: Store, queue: str, *, paused: bool) -> None:
+    """
+    Write the queue's pause, and then its partitions'.
+
+    In this order, since a partition that is opened later copies the queue's. A version that came meanwhile is seen by
+    reading the layout once more.
+    """
+    store.layouts.create(queue)
+    layout = store.layouts.noted(queue, store.calls.on_key(TOPOLOGY_PAUSE, store.keys.topology(queue), int(paused)))
+    channel = store.keys.channel(queue)
+    done: set[Partition] = set()
+    for _ in range(ROUNDS):
+        todo = [partition for partition in layout.partitions if partition not in done]
+        if not todo:
+            return
+        store.calls.all([Call(PAUSE, partition, (layout.pause, channel)) for partition in todo])
+        done.update(todo)
+        layout = store.layouts.of(queue, fresh=True)
+
+
+def _by_id(
+    store: Store, queue: str, ids: Sequence[str], script: Script, head: tuple[Word, ...]
+) -> Sequence[MoveAnswer]:
+    """Move jobs that are named: each is looked for in every version, the active one first."""
+    store.calls.check_open()
+    answers = [MoveAnswer(id=id, moved=False, state=None) for id in ids]
+
+    def ask(layout: Layout, numbers: list[int]) -> list[int]:
+        """Move the jobs with these numbers, and return the numbers of those that were not found."""
+        missing = numbers
+        homes = {number: layout.homes(ids[number]) for number in numbers}
+        for version in range(len(layout.versions) if layout.exists else 0):
+            by_partition: dict[Partition, list[int]] = {}
+            for number in missing:
+                by_partition.setdefault(homes[number][version], []).append(number)
+            batches = [
+                (partition, of_partition[start : start + SLICE])
+                for partition, of_partition in by_partition.items()
+                for start in range(0, len(of_partition), SLICE)
+            ]
+            calls = [
+                Call(script, partition, (*head, *(ids[number].encode() for number in some)))
+                for partition, some in batches
+            ]
+            missing = []
+            for (_, some), words in zip(batches, store.calls.all(calls) if calls else (), strict=True):
+                for number, word in zip(some, cast("list[bytes]", words), strict=True):
+                    if word == b"":
+                        missing.append(number)
+                    else:
+                        state = _TARGETS[script] if word == b"!" else JobState(word.decode())
+                        answers[number] = MoveAnswer(id=ids[number], moved=word == b"!", state=state)
+        return missing
+
+    layout = store.layouts.of(queue)
+    if missing := ask(layout, list(range(len(ids)))):
+        fresh = store.layouts.of(queue, fresh=True)
+        if fresh.epoch != layout.epoch:
+            ask(fresh, missing)
+    return answers
+
+
+_TARGETS = {CANCEL: JobState.CANCELLED, REQUEUE: JobState.READY}

@@ -1,0 +1,38 @@
+-- What the scripts that end leases job by job share.
+
+-- The ids and lease groups in ARGV: after two other words, *step* words a job, the first its id, the second its group.
+local function jobs_in_arguments(step)
+    local ids, groups = {}, {}
+    for at = 3, #ARGV, step do ids[#ids + 1], groups[#groups + 1] = ARGV[at], ARGV[at + 1] end
+    return ids, groups
+end
+
+-- Calls settle(k, id, record) for each job k that its group holds, and does not write by itself. Returns the numbers
+-- (from 0) of the refused, the ids among them whose record is gone, the ids whose lease is to end, and their number by
+-- group.
+local function settle_held(ids, groups, settle)
+    local refused, lost, gone, freed = {}, {}, {}, {}
+    local holders = call('HMGET', leased, unpack(ids))
+    local records = call('HMGET', jobs, unpack(ids))
+    for k, id in ipairs(ids) do
+        local group = groups[k]
+        if holders[k] ~= group then
+            refused[#refused + 1] = k - 1
+        else
+            gone[#gone + 1] = id
+            freed[group] = (freed[group] or 0) + 1
+            if records[k] then
+                settle(k, id, records[k])
+            else
+                refused[#refused + 1] = k - 1
+                lost[#lost + 1] = id
+            end
+        end
+    end
+    return refused, lost, gone, freed
+end
+
+local function end_leases(gone, freed)
+    if #gone > 0 then call('HDEL', leased, unpack(gone)) end
+    for group, number in pairs(freed) do let_go(group, number) end
+end

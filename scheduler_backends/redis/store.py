@@ -1,0 +1,36 @@
+"""What the hook modules of one backend share."""
+
+from __future__ import annotations
+
+import itertools
+
+from scheduler.clock import Clock
+from scheduler.queues import Retention
+from scheduler_backends.redis.calls import Calls
+from scheduler_backends.redis.changes import Changes
+from scheduler_backends.redis.client.router import Router
+from scheduler_backends.redis.config import RedisConfig
+from scheduler_backends.redis.keys import Keys
+from scheduler_backends.redis.layouts import Layouts
+from scheduler_backends.redis.marks import Marks
+from scheduler_backends.redis.serving import Serving
+from scheduler_backends.redis.watching import Watch
+
+
+class Store:
+    """The connections of one backend, and what is remembered between its calls. Any thread."""
+
+    def __init__(self, router: Router, config: RedisConfig, retention: Retention, clock: Clock | None) -> None:
+        self.config = config
+        self.retention = retention
+        self.keys = Keys(config.prefix)
+        self.calls = Calls(router, clock)
+        changes = Changes(self.calls, self.keys)
+        self.layouts = Layouts(self.calls, self.keys, config, changes)
+        self.serving = Serving(self.calls, self.layouts, changes, config.topology_interval)
+        self.watch = Watch(self.calls)
+        self.marks = Marks(self.calls, self.keys)
+        self.turns = itertools.count()
+        """Which partitions are given one more where a number cannot be split evenly."""
+        self.searched_in_vain: dict[bytes, int] = {}
+        """Partitions whose last search for jobs in no index found none, and how many were missing by the counts."""

@@ -1,0 +1,132 @@
+"""enqueue, in a transaction of its own or in the caller's."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from scheduler.abilities import WakeReason
+from scheduler.arguments import check_jobs
+from scheduler.errors import BackendError, ConfigError
+from scheduler.jobs import NewJob
+from scheduler.leases import Enqueued
+from scheduler_backends.sql.columns import JobRow
+from scheduler_backends.sql.connections import Execute, Parameters, executor
+from scheduler_backends.sql.decoding import job_of
+from scheduler_backends.sql.encoding import Moments, moments_of, stored_job, values_of
+from scheduler_backends.sql.moments import WAKE_HORIZON
+from scheduler_backends.sql.slices import slices
+from scheduler_backends.sqlite import schema
+from scheduler_backends.sqlite.errors import OUTSIDE_ERRORS, translated
+from scheduler_backends.sqlite.store import Store, accept_any_text
+
+
+class EnqueueHooks:
+    """→ scheduled, or ready when due."""
+
+    _store: Store
+    _known_queues: set[str]  # those that this process has entered; entering one twice is harmless
+
+    @accept_any_text
+    def _enqueue(self, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
+        self._store.file.check_open()
+        results: list[Enqueued] = []
+        for part in slices(jobs):
+            unknown = {job.queue for job in part} - self._known_queues
+            with self._store.file.writing(single=len(part) == 1 and not unknown) as connection:
+                now = self._store.now()
+                for queue in unknown:
+                    connection.execute(self._store.statements.add_queue, (queue,))
+                moments = [moments_of(job, now) for job in part]
+                results += self._insert_all(connection, part, moments)
+            self._known_queues |= unknown
+            due = [(job.queue, at.due_at) for job, at in zip(part, moments, strict=True)]
+            soon = {queue for queue, due_at in due if due_at <= now + WAKE_HORIZON}
+            all_ready = all(due_at <= now for _, due_at in due)
+            self._store.waiters.notify(soon, WakeReason.JOBS_READY if all_ready else WakeReason.ANY)
+        return results
+
+    def enqueue_with(self, connection: object, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
+        """
+        See `TransactionalEnqueue`. Takes connections of sqlite3, SQLAlchemy and Django to the same file, and Sessions.
+
+        Waiters notice the caller's commit in the file's log.
+        """
+        checked = check_jobs(jobs)
+        execute = executor(connection, vendor="sqlite", driver=sqlite3.Connection, of_driver=_run_on)
+        try:
+            self._check_file(execute)
+            if not self._store.file.is_open:  # otherwise its schema was checked
+                options = self._store.file.options
+                if not schema.is_current(execute, options.prefix, may_migrate=options.migrate):
+                    schema.migrate(execute, options.prefix)
+            now = self._store.now()
+            results = []
+            for job in checked:
+                moments = moments_of(job, now)
+                cursor = execute(self._store.statements.insert, (*moments, *values_of(job)))
+                results.append(self._result(execute, job, moments, is_stored=cursor.rowcount == 1))
+            return results
+        except Exception as error:
+            cause = getattr(error, "orig", error)  # SQLAlchemy wraps the driver's
+            if isinstance(cause, OUTSIDE_ERRORS):
+                raise translated(cause, self._store.file.path) from error
+            raise
+
+    def _insert_all(
+        self, connection: sqlite3.Connection, jobs: Sequence[NewJob], moments: Sequence[Moments]
+    ) -> list[Enqueued]:
+        insert = self._store.statements.insert
+        rows = [(*at, *values_of(job)) for job, at in zip(jobs, moments, strict=True)]
+        # A single one needs no transaction around it, which executemany would begin.
+        cursor = connection.execute(insert, rows[0]) if len(rows) == 1 else connection.executemany(insert, rows)
+        all_new = cursor.rowcount == len(rows)
+        return [
+            self._result(connection.execute, job, at, is_stored=all_new) for job, at in zip(jobs, moments, strict=True)
+        ]
+
+    def _result(self, execute: Execute, job: NewJob, moments: Moments, *, is_stored: bool) -> Enqueued:
+        if is_stored:
+            return Enqueued(job=stored_job(job, *moments), is_new=True)
+        found = execute(self._store.statements.find, (job.queue, job.id)).fetchone()
+        if found is None:
+            raise BackendError(f"job {job.id} was neither stored nor found")
+        row = JobRow._make(found)
+        return Enqueued(job=job_of(row, moments.created_at), is_new=row.nonce == job.nonce)
+
+    def _check_file(self, execute: Execute) -> None:
+        _, _, path = execute("PRAGMA database_list", ()).fetchone() or ("", "", "")
+        ours = self._store.file.path
+        if not path or not Path(path).samefile(ours):
+            raise ConfigError("connection", f"is one to {path or 'no file'}, and this store's jobs are in {ours}")
+
+
+class _Rows:
+    """What a statement returned, read while the connection returns text as str."""
+
+    def __init__(self, cursor: sqlite3.Cursor) -> None:
+        self.rowcount = cursor.rowcount
+        self._rows = cursor.fetchall() if cursor.description else []
+
+    def fetchone(self) -> Sequence[Any] | None:
+        return self._rows.pop(0) if self._rows else None
+
+    def fetchall(self) -> Sequence[Sequence[Any]]:
+        rows, self._rows = self._rows, []
+        return rows
+
+
+def _run_on(connection: sqlite3.Connection) -> Execute:
+    def run(statement: str, parameters: Parameters) -> _Rows:
+        # The caller may have set a row factory or a text factory; both are left as they were.
+        own, connection.text_factory = connection.text_factory, str
+        try:
+            cursor = connection.cursor()
+            cursor.row_factory = None
+            return _Rows(cursor.execute(statement, parameters))
+        finally:
+            connection.text_factory = own
+
+    return run

@@ -1,0 +1,104 @@
+"""promote_due, recover_expired and trim: what workers call from time to time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from scheduler.jobs import LEASE_EXPIRED
+from scheduler.leases import Promotion, Recovery
+from scheduler.states import TERMINAL, JobState
+from scheduler_backends.sql.fields import error_document
+from scheduler_backends.sql.moments import later
+from scheduler_backends.sql.slices import SLICE, slices
+from scheduler_backends.sql.states import CODES, DEAD, SCHEDULED
+from scheduler_backends.sql.unreadable import STRAYED, Finds
+from scheduler_backends.sqlite.store import Store
+
+_EXPIRED = error_document(LEASE_EXPIRED)
+
+
+class MaintenanceHooks:
+    """Due times, expired leases, and finished jobs that retention no longer keeps."""
+
+    _store: Store
+    _unreadable: Finds
+
+    def _promote_due(self, queues: Sequence[str], limit: int) -> Promotion:  # noqa: ARG002 - nothing is moved
+        # A job that is due is ready: see `sql.states`.
+        with self._store.file.reading() as connection:
+            now = self._store.now()
+            asked = {"queues": json.dumps(queues), "now": now}
+            (due,) = connection.execute(self._store.statements.next_due, asked).fetchone()
+        return Promotion(moved=0, next_due=None if due is None else (due - now) / 1_000_000)
+
+    def _recover_expired(self, queues: Sequence[str], limit: int) -> Recovery:
+        ready = dead = 0
+        next_expiry = self._next_expiry(queues)
+        if next_expiry == 0.0:
+            for part in slices(range(limit)):
+                revived, buried = self._recover(queues, len(part))
+                ready, dead = ready + revived, dead + buried
+                if revived + buried < len(part):
+                    break
+            next_expiry = self._next_expiry(queues)
+        self._bury_stray(queues, min(limit, SLICE))
+        return Recovery(ready=ready, dead=dead, next_expiry=next_expiry)
+
+    def _trim(self, queues: Sequence[str], limit: int) -> int:
+        statements = self._store.statements
+        deleted = 0
+        for queue in queues:
+            for state in sorted(TERMINAL):
+                for part in slices(range(limit - deleted)):
+                    before = later(self._store.now(), -self._store.retention.seconds(state))
+                    asked = (queue, CODES[state], before)
+                    with self._store.file.reading() as connection:  # mostly there is nothing to write
+                        (any_left,) = connection.execute(statements.any_outdated, asked).fetchone()
+                    if not any_left:
+                        break
+                    with self._store.file.writing() as connection:
+                        deleted += connection.execute(statements.trim, (*asked, len(part))).rowcount
+        return deleted
+
+    def _next_expiry(self, queues: Sequence[str]) -> float | None:
+        with self._store.file.reading() as connection:
+            asked = {"queues": json.dumps(queues)}
+            (until,) = connection.execute(self._store.statements.next_expiry, asked).fetchone()
+        return None if until is None else max(0.0, (until - self._store.now()) / 1_000_000)
+
+    def _recover(self, queues: Sequence[str], limit: int) -> tuple[int, int]:
+        statements = self._store.statements
+        buries = self._store.retention.seconds(JobState.DEAD) > 0.0
+        ready, dead, woken = 0, 0, set()
+        with self._store.file.writing() as connection:
+            now = self._store.now()
+            for queue in queues:
+                expired = connection.execute(statements.expired, (queue, now, limit - ready - dead)).fetchall()
+                for rowid, is_used_up in expired:
+                    revived = {"error": _EXPIRED, "now": now, "rowid": rowid}
+                    if not is_used_up:
+                        connection.execute(statements.revive, {**revived, "state": SCHEDULED, "finished_at": None})
+                        woken.add(queue)
+                        ready += 1
+                        continue
+                    dead += 1
+                    if buries:
+                        connection.execute(statements.revive, {**revived, "state": DEAD, "finished_at": now})
+                    else:
+                        connection.execute(statements.delete_row, {"rowid": rowid})
+        self._store.waiters.notify(woken)
+        return ready, dead
+
+    def _bury_stray(self, queues: Sequence[str], limit: int) -> None:
+        asked: dict[str, object] = {"queues": json.dumps(queues)}
+        with self._store.file.reading() as connection:
+            (any_stray,) = connection.execute(self._store.statements.any_stray, asked).fetchone()
+        if not any_stray:
+            return
+        asked |= {"limit": limit, "error": STRAYED}
+        with self._store.file.writing() as connection:
+            asked["now"] = self._store.now()
+            buried = connection.execute(self._store.statements.bury_stray, asked).fetchall()
+        for queue, id in buried[:1]:
+            self._unreadable.tell(len(buried), f"{id!r} in {queue!r}: its state, priority or due time is invalid")

@@ -1,0 +1,25 @@
+"""The ability Wakeups: notified directly within the process, and of other processes' commits by the file's log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from scheduler.abilities import Waiter
+from scheduler.arguments import check_queues
+from scheduler.waiting import DescriptorWaiter
+from scheduler_backends.sqlite.store import Store
+from scheduler_backends.sqlite.watching import Watch
+
+_REST: Final = 0.005  # seconds between two wakes
+
+
+class WaiterHooks:
+    """Wake-ups by the file's log."""
+
+    _store: Store
+
+    def waiter(self, queues: Sequence[str]) -> Waiter:
+        """See `Wakeups.waiter`."""
+        names, store = check_queues(queues), self._store
+        return DescriptorWaiter(store.waiters, names, lambda wake: Watch(store, names, wake), rest=_REST)
