@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import sys
-from pathlib import Path
 
 import click
 
@@ -37,15 +36,8 @@ def _finite(_context: click.Context, _parameter: click.Parameter, value: float |
 @click.option("--worker-id", help="Identity in logs and on leases.  [default: host:pid:random]")
 @click.option("--grace", type=click.FloatRange(0.0), help="Seconds that a stop may take.")
 @click.option("--burst", is_flag=True, help="Run what is ready, then exit.")
-@click.option(
-    "--max-jobs", type=click.IntRange(1), help="Exit after about so many jobs; a supervisor starts a new process."
-)
-@click.option(
-    "--max-memory",
-    type=click.FloatRange(1.0),
-    callback=_finite,
-    help="Exit above so many MiB; a supervisor restarts it.",
-)
+@click.option("--max-jobs", type=click.IntRange(1), help="Exit after about so many jobs; a supervisor restarts it.")
+@click.option("--max-memory", type=click.FloatRange(1.0), callback=_finite, help="Exit above so many MiB, likewise.")
 @click.option(
     "--max-silence",
     type=click.FloatRange(0.0),
@@ -53,18 +45,13 @@ def _finite(_context: click.Context, _parameter: click.Parameter, value: float |
     default=60.0,
     help="A supervisor replaces a process that sends no status for so many seconds; 0 = never.",
 )
-@click.option(
-    "--watch",
-    multiple=True,
-    type=click.Path(exists=True, path_type=Path),
-    help="Replace the workers when a Python file under it changes.",
-)
+@click.option("--watch", multiple=True, type=click.Path(exists=True), help="Restart when a Python file in it changes.")
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text")
 @click.option("--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]), default="INFO")
 @click.option("--health-host", default="127.0.0.1", help="Address for --health-port.")
 @click.option("--health-port", type=click.IntRange(0, 65_535), help="Serve /live and /ready there.")
 @click.option("--metrics", is_flag=True, help="Serve /metrics on the health port too.")
-def worker(target: str, watch: tuple[Path, ...], **options: object) -> None:
+def worker(**options: object) -> None:
     """
     Run the worker MODULE:WORKER, or one made by a factory, MODULE:create().
 
@@ -77,7 +64,7 @@ def worker(target: str, watch: tuple[Path, ...], **options: object) -> None:
     from scheduler.cli.launch import launch  # noqa: PLC0415 - see above
     from scheduler.cli.options import WorkerOptions  # noqa: PLC0415 - see above
 
-    sys.exit(launch(WorkerOptions(target=target, watch=tuple(map(str, watch)), **options)))  # type: ignore[arg-type]  # click checked them
+    sys.exit(launch(WorkerOptions(**options)))  # type: ignore[arg-type]  # click has checked them
 
 
 @scheduler.command(context_settings={"show_default": True})

@@ -6,10 +6,9 @@ import logging
 
 from scheduler.cli import logs, signals
 from scheduler.cli.exits import Exit
-from scheduler.cli.link import SupervisorLink
 from scheduler.cli.options import WorkerOptions
 from scheduler.cli.process import WorkerProcess
-from scheduler.cli.protocol import ChildSetup, Exiting
+from scheduler.cli.protocol import Exiting, SupervisorLink
 from scheduler.cli.supervisor import Supervisor
 from scheduler.errors import ConfigError
 from scheduler.logs import printable
@@ -19,10 +18,9 @@ _log = logging.getLogger(__name__)
 
 def launch(options: WorkerOptions) -> int:
     """Run to the end and return the exit status. A `ConfigError` is logged as one line."""
-    setup = ChildSetup.take()
-    link = SupervisorLink(setup) if setup is not None else None
-    if setup is not None:
-        options = setup.options  # not of its environment, such as SCHEDULER_WORKER_PROCESSES=4
+    link = SupervisorLink.take()
+    if link is not None:
+        options = link.setup.options  # not of its environment, such as SCHEDULER_WORKER_PROCESSES=4
     logs.configure(options.log_format, options.log_level)
     try:
         if link is None:

@@ -11,9 +11,8 @@ from contextlib import ExitStack
 from scheduler.cli import signals
 from scheduler.cli.exits import Exit, ExitConditions, exit_at_once
 from scheduler.cli.health_port import serve_health
-from scheduler.cli.link import SupervisorLink
 from scheduler.cli.options import WorkerOptions
-from scheduler.cli.protocol import Exiting, Running, Status
+from scheduler.cli.protocol import Exiting, Running, Status, SupervisorLink
 from scheduler.cli.systemd import ServiceManager
 from scheduler.cli.target import load_worker
 from scheduler.errors import BackendClosed, BackendError, ConfigError, NotSupported, SchemaMismatch, WorkerCrashed

@@ -1,11 +1,14 @@
-"""What a supervisor passes to a worker process at its start, and the messages that it sends back."""
+"""What a supervisor passes to a worker process at its start, and the messages that the process sends back."""
 
 from __future__ import annotations
 
 import json
 import os
+import select
+import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
@@ -33,18 +36,6 @@ class ChildSetup:
     def environment(self) -> dict[str, str]:
         """Return the variable for the environment of the new process."""
         return {_VARIABLE: json.dumps(asdict(self))}
-
-    @classmethod
-    def take(cls) -> Self | None:
-        """Remove the variable from this process's environment; None if no supervisor started this process."""
-        # Removed, so that programs which a handler starts do not take themselves for worker processes.
-        if (text := os.environ.pop(_VARIABLE, None)) is None:
-            return None
-        fields = json.loads(text)
-        given = fields.pop("options").items()
-        # JSON has no tuples.
-        options: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in given}
-        return cls(**fields, options=WorkerOptions(**options))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,3 +115,47 @@ def decode(line: bytes) -> Message | None:
         return _KINDS[kind](**fields)
     except (KeyError, TypeError, ValueError):
         return None
+
+
+class SupervisorLink:
+    """The worker process's side: sends messages through a socket, whose end shows that the supervisor has ended."""
+
+    def __init__(self, setup: ChildSetup) -> None:
+        self.setup = setup
+        os.set_inheritable(setup.socket, False)  # programs that handlers start must not hold it open
+        os.set_blocking(setup.socket, False)
+        self._identity = self._present_identity()
+
+    @classmethod
+    def take(cls) -> Self | None:
+        """Remove the setup from this process's environment; None if no supervisor started this process."""
+        # Removed, so that programs which a handler starts do not take themselves for worker processes.
+        if (text := os.environ.pop(_VARIABLE, None)) is None:
+            return None
+        fields = json.loads(text)
+        given = fields.pop("options").items()
+        # JSON has no tuples.
+        options: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in given}
+        return cls(ChildSetup(**fields, options=WorkerOptions(**options)))
+
+    def send(self, message: Message) -> None:
+        """Send *message*. It is dropped if the socket's buffer is full: the supervisor gets a newer status later."""
+        with suppress(OSError):
+            # A handler may have closed the socket, and its number may now belong to the connection of a database.
+            if self._present_identity() == self._identity:
+                os.write(self.setup.socket, encode(message))
+
+    def watch(self, on_end: Callable[[], None]) -> None:
+        """Call *on_end* when the supervisor has ended, on a daemon thread that then ends."""
+        poll = select.poll()
+        poll.register(self.setup.socket, select.POLLIN)
+
+        def wait() -> None:
+            poll.poll()  # the supervisor sends nothing: this is its end
+            on_end()
+
+        threading.Thread(target=wait, name="scheduler-lifeline", daemon=True).start()
+
+    def _present_identity(self) -> tuple[int, int]:
+        status = os.fstat(self.setup.socket)
+        return status.st_dev, status.st_ino

@@ -13,9 +13,8 @@ import pytest
 from production.embedded import elapse
 from production.place import now
 from programs import wait_until
-from scheduler.cli.link import SupervisorLink
 from scheduler.cli.options import WorkerOptions
-from scheduler.cli.protocol import ChildSetup, Exiting, Status
+from scheduler.cli.protocol import ChildSetup, Exiting, Status, SupervisorLink
 from scheduler.cli.slot import Slot
 
 
@@ -37,9 +36,9 @@ def test_nothing_is_written_to_a_descriptor_that_is_not_the_supervisors_socket_a
         setup = ChildSetup(socket=theirs.fileno(), options=WorkerOptions(target="app:worker", queues=("a", "b")))
         for name, value in setup.environment().items():
             monkeypatch.setenv(name, value)
-        assert ChildSetup.take() == setup
-        assert ChildSetup.take() is None  # programs that a handler starts are nobody's children here
-        link = SupervisorLink(setup)
+        link = SupervisorLink.take()
+        assert link.setup == setup
+        assert SupervisorLink.take() is None  # programs that a handler starts are not children of the supervisor
         link.send(Status(live=True, ready=True))
         assert b'"ready": true' in ours.recv(4_096)
         with (tmp_path / "database").open("wb") as file:
