@@ -1,4 +1,4 @@
-"""The worker: leases jobs in batches, runs them in a bounded thread pool, records what became of them."""
+"""The worker: leases jobs in batches, runs them in a bounded thread pool, records their outcomes."""
 
 from scheduler.worker.context import JobContext, current_job
 from scheduler.worker.lifecycle import Health, Report

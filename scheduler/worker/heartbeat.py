@@ -1,4 +1,4 @@
-"""Renews everything the worker holds."""
+"""Renews all leases that the worker holds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler.worker.threads import Run
 
 
 class Heartbeat:
-    """`beat` is the duty of the heartbeat's thread and returns the seconds until the next one."""
+    """`beat` is the duty of the heartbeat's thread and returns the seconds until the next call."""
 
     def __init__(self, run: Run, inflight: InFlight) -> None:
         self._run = run
@@ -20,7 +20,7 @@ class Heartbeat:
         self._next = time.monotonic() + run.config.heartbeat_interval
 
     def beat(self) -> float:
-        """Renew when it is time. After a failure that is soon: no later than a heartbeat, however long the outage."""
+        """Renew when it is due. After a failure it is due soon: within a heartbeat, however long the outage."""
         now = time.monotonic()
         if now >= self._next:
             try:
@@ -35,14 +35,14 @@ class Heartbeat:
         return self._next - time.monotonic()
 
     def renew(self) -> None:
-        """Renew all leases; the jobs of those that are refused are lost to this worker."""
+        """Renew all leases. The jobs of leases that the store refuses are lost to this worker."""
         leases = self._inflight.renewable()
         if not leases:
             return
         with self._run.outage.calling("renew"):
             renewal = self._run.backend.renew(leases, self._run.config.lease_duration)
         self._run.metrics.renewed(len(leases) - len(renewal.refused))
-        # What was settled since the leases were read is refused too, and no news.
+        # Leases that were settled since they were read are refused too; they are not lost.
         lost = self._inflight.mark_lost(renewal.refused)
         if lost:
             self._run.metrics.lost("renew", lost)

@@ -58,7 +58,7 @@ class Report:
 
 class Lifecycle:
     """
-    Made for one run. `work` blocks on the thread that calls it.
+    One run. `work` blocks on the thread that calls it.
 
     That thread only waits: no store can hold up the end by not returning, and a Ctrl-C interrupts nothing but the wait.
     """
@@ -155,7 +155,7 @@ class Lifecycle:
             for ticker in (self._heartbeat, self._deadlines, *self._leasing):
                 ticker.start()
             self._pump_thread.start()
-        except RuntimeError as error:  # the system lets this process have no more threads
+        except RuntimeError as error:  # the system allows this process no more threads
             self.shutdown.crashed(error)
         while not self.shutdown.requested:
             self._woken.wait(SIGNALS_SEEN_WITHIN)
@@ -172,9 +172,9 @@ class Lifecycle:
             self._woken.wait(min(left, SIGNALS_SEEN_WITHIN))
 
     def _cancel_handlers(self) -> None:
-        for row in self.inflight.started:
-            if row.context is not None:
-                row.context.cancel("stopping")
+        for held in self.inflight.started:
+            if held.context is not None:
+                held.context.cancel("stopping")
         self._deadlines.set()  # handlers may have to be interrupted
 
     def _let_go(self) -> None:
@@ -184,15 +184,15 @@ class Lifecycle:
         tickers = (*self._leasing, self._heartbeat, self._deadlines)
         for ticker in tickers:
             ticker.stop()
-        # A store that does not return may hold these threads up: they end when it does.
+        # A store that does not return may hold these threads up. They end when it returns.
         last = time.monotonic() + max(LAST_JOIN, min(self.shutdown.until_end, self._config.shutdown_grace))
         if self._pump_thread.ident is not None:  # else it was never started
             self._pump_thread.join(max(0.0, last - time.monotonic()))
         lasting = [ticker for ticker in tickers if not ticker.join(last - time.monotonic())]
-        # Waited for only where they have nothing left to do: a stuck thread would keep us for ever.
+        # Its threads are waited for only if they have nothing left to do: a stuck one would block this for ever.
         self._pool.close(wait=not self.inflight.unfinished and not self.inflight.stuck)
         try:
-            # Not closed where its thread still waits, for that would have to be waited for. It goes with the backend.
+            # Not closed if its thread still waits in it: close would wait for that. The backend closes it then.
             if self._listener is not None and self._listening not in lasting:
                 self._listener.close()
         except Exception as error:  # noqa: BLE001 - a handler may have closed its descriptor; the run's own error is raised
@@ -202,14 +202,14 @@ class Lifecycle:
 
     @property
     def _pumping(self) -> bool:
-        """Whether the pump has still something to do. False when its end wakes `work`, though the thread may live."""
+        """Whether the pump has something left to do. False when its end wakes `work`, though the thread may live."""
         return self._pump_thread.ident is not None and not self._pump_ended
 
     def _work_pump(self) -> None:
         """
-        Take turns until the run is asked to end, then record what ends until nothing is held.
+        Take turns until a stop is requested, then record outcomes until nothing is held.
 
-        It ends by itself, or once the time is up, as soon as the store returns from the call under way.
+        Ends by itself, or once the time is up, as soon as the store returns from the call under way.
         """
         self._own_threads.enter()
         try:
@@ -235,12 +235,12 @@ class Lifecycle:
             raise WorkerCrashed(f"{stuck} handler threads are stuck past their timeouts", stuck=stuck)
 
     def _shift(self) -> None:
-        # On a pool thread: work off what is buffered. Each job wakes the pump, which may be waiting for room.
+        # On a pool thread: run jobs until none is buffered. Each wakes the pump, which may wait for a free place.
         try:
-            row = self.inflight.begin()
-            while row is not None and row.context is not None:
-                outcome = self._runner.run(row.lease, row.context)
-                row = self.inflight.finish(row, outcome)
+            held = self.inflight.begin()
+            while held is not None and held.context is not None:
+                outcome = self._runner.run(held.lease, held.context)
+                held = self.inflight.finish(held, outcome)
                 self._wake_event.set()
-        except BaseException as error:  # noqa: BLE001 - a bug of ours must not end the thread without being reported
+        except BaseException as error:  # noqa: BLE001 - a bug of ours must not end the thread unreported
             self.shutdown.crashed(error)

@@ -1,4 +1,4 @@
-"""Runs one job and says what became of it. Nothing that a handler does escapes from here."""
+"""Runs one job and returns its outcome. No exception of a handler escapes from here."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ _NOT_RUN = (Awaitable, GeneratorType, AsyncGeneratorType)
 
 class JobRunner:
     """
-    Turns a lease into an `Outcome`, on the calling thread. Many threads share one, all of the process that made it.
+    Turns a lease into an `Outcome`, on the calling thread. All handler threads of the process that made it share it.
 
-    keep_results: whether return values are encoded for the store.
+    keep_results: whether return values are encoded for the store. metrics: guarded, so that no hook raises.
     """
 
     def __init__(
@@ -70,17 +70,17 @@ class JobRunner:
         self._process = os.getpid()
 
     def open(self, lease: Lease) -> JobContext:
-        """The context of a run that starts now."""
+        """Return the context of a run that starts now."""
         return JobContext(lease.job, self._serializer.loads)
 
     def run(self, lease: Lease, ctx: JobContext) -> Outcome:
-        """Run the job's handler and answer what is to be recorded. Never raises."""
+        """Run the job's handler and return the outcome to record. Never raises."""
         job = lease.job
         handler = self._handlers.find(job.type)
         if handler is None:
             return self._unknown_type(lease)
         self._metrics.started(job)
-        # An empty context of its own: what a handler sets there does not reach the next job on this thread.
+        # An empty context for each job: what a handler sets there does not reach the next job on this thread.
         result, error = Context().run(self._call, handler, ctx)
         if os.getpid() != self._process:
             _end_child(error)
@@ -89,17 +89,17 @@ class JobRunner:
                 outcome = self._succeeded(lease, handler, result)
             else:
                 outcome = self._raised(lease, handler, ctx, error)
-        except BaseException as fault:  # noqa: BLE001 - a property of what was returned or raised may raise when looked at
+        except BaseException as fault:  # noqa: BLE001 - a property of what was returned or raised may raise when it is read
             error = fault if error is None else error
             outcome = self._failed(lease, handler, describe(error), error)
         finally:
-            # Its traceback leads back to this frame: a circle would keep alive whatever the handler held.
+            # Its traceback leads back to this frame: the cycle would keep alive what the handler held.
             error = None
         self._metrics.finished(job, outcome.verdict, time.monotonic() - ctx.started)
         return outcome
 
     def timed_out(self, lease: Lease, stack: str) -> Outcome:
-        """The outcome of an attempt whose thread did not return in time; *stack* is where it stands."""
+        """Return the outcome of an attempt whose thread did not return in time; *stack* shows where it is."""
         job = lease.job
         message = f"the handler ran past its timeout of {job.timeout:g} s and did not return"
         detail = ErrorDetail(kind=JobTimeout.__name__, message=message, traceback=stack)
@@ -143,9 +143,9 @@ class JobRunner:
     def _succeeded(self, lease: Lease, handler: Handler, result: object) -> Outcome:
         if result is None:
             return Outcome(Verdict.COMPLETE, Completion(lease=lease))
-        kind = type(result)  # not isinstance, which asks the result's own code what it is
+        kind = type(result)  # not isinstance, which runs code of the result's own class
         if issubclass(kind, _NOT_RUN):
-            if kind is CoroutineType:  # else it warns, from wherever it is collected, that it was never awaited
+            if kind is CoroutineType:  # else it warns, wherever it is collected, that it was never awaited
                 cast("CoroutineType[Any, Any, Any]", result).close()
             message = f"the handler returned a {kind.__name__}, which nobody runs"
             return self._failed(lease, handler, ErrorDetail(kind=InvalidHandler.__name__, message=message), None)
@@ -158,7 +158,7 @@ class JobRunner:
             encoded = self._serializer.dumps(result)
             if type(encoded) is not bytes:
                 raise TypeError(f"the serializer made {type(encoded).__name__} of it, not bytes")  # noqa: TRY301 - as any
-        except BaseException as error:  # noqa: BLE001 - the job has succeeded, whatever its result's code raises
+        except BaseException as error:  # noqa: BLE001 - the job has succeeded, whatever the code of its result raises
             self._log.result_dropped(lease.job, describe(error))
             return None
         if len(encoded) > MAX_RESULT:
@@ -169,7 +169,7 @@ class JobRunner:
 
     def _raised(self, lease: Lease, handler: Handler, ctx: JobContext, error: BaseException) -> Outcome:
         kind = type(error)  # as above
-        # One that a handler raises of its own accord, without being cancelled, is an exception like any other.
+        # If the handler was not cancelled, a JobInterrupted that it raises is an exception like any other.
         if issubclass(kind, JobInterrupted) and ctx.reason is not None:
             return self._interrupted(lease, handler, ctx.reason, error)
         if issubclass(kind, Snooze) and (delay := _asked(error)) is not None:
@@ -180,12 +180,12 @@ class JobRunner:
             return Outcome(Verdict.BURY, Failure(lease=lease, error=detail))
         if issubclass(kind, Retry):
             return self._failed(lease, handler, describe_signal(error), error, delay=_asked(error))
-        # A Snooze without a number too: put back without a delay it would come again and again without an end.
+        # Also a Snooze without a number: put back without a delay it would run again and again without an end.
         return self._failed(lease, handler, describe(error), error)
 
     def _interrupted(self, lease: Lease, handler: Handler, reason: InterruptReason, error: BaseException) -> Outcome:
         if reason != "timeout":
-            return released(lease)  # a job whose lease is lost is not held any more, and this outcome is dropped
+            return released(lease)  # if its lease is lost, the job is not held any more, and this outcome is dropped
         message = f"the handler was interrupted at its timeout of {lease.job.timeout:g} s"
         detail = ErrorDetail(kind=JobTimeout.__name__, message=message, traceback=describe(error).traceback)
         return self._failed(lease, handler, detail, error)
@@ -217,9 +217,9 @@ class JobRunner:
 
 
 def _asked(signal: BaseException) -> float | None:
-    """The delay that a signal carries, None where that is no number: a subclass may have set anything, or nothing."""
+    """Return the delay that a signal carries; None if it is no number: a subclass may have set anything, or nothing."""
     delay = getattr(signal, "delay", None)
-    if isinstance(delay, bool) or not isinstance(delay, int | float) or delay != delay:  # noqa: PLR0124 - NaN alone differs from itself
+    if isinstance(delay, bool) or not isinstance(delay, int | float) or delay != delay:  # noqa: PLR0124 - only NaN differs from itself
         return None
     return float(min(max(delay, 0), MAX_DELAY))
 
@@ -236,11 +236,11 @@ def _end_child(error: BaseException | None) -> NoReturn:
     try:
         if error is None:
             status = 0
-        elif issubclass(type(error), SystemExit):  # not isinstance, which asks the error's own code what it is
+        elif issubclass(type(error), SystemExit):  # not isinstance, which runs code of the error's own class
             code = getattr(error, "code", None)
             status = code if isinstance(code, int) else int(code is not None)
         else:
-            # Not by a stream or a logger: another thread may have held its lock at the fork.
+            # Not through a stream or a logger: another thread may have held its lock at the fork.
             os.write(2, describe(error).traceback.encode(errors="replace"))
         sys.stdout.flush()
     finally:  # whatever the code of the error does: this process must not go on

@@ -112,7 +112,7 @@ class Shutdown:
         atexit.register(_end_all)
 
     def finish(self) -> None:
-        """The run has ended: whoever waits for that goes on."""
+        """The run has ended: threads that wait for it go on."""
         _running.get(set).discard(self)
         self._over.set()
 

@@ -134,12 +134,12 @@ class BoundedPool:
             if not self._idle.acquire(blocking=False) and len(self._threads) < self._concurrency:
                 name = f"scheduler-job_{len(self._threads)}"
                 thread = threading.Thread(target=self._work, name=name, daemon=True)
-                thread.start()  # raises where the system lets this process have no more
+                thread.start()  # raises if the system allows this process no more
                 self._threads.append(thread)
             self._calls.put(True)
 
     def close(self, *, wait: bool) -> None:
-        """Let the threads end after the shift under way; *wait* for that, which is for ever where one is stuck."""
+        """Let the threads end after the shift under way; *wait* for that, which is for ever if one is stuck."""
         for _ in self._threads:
             self._calls.put(False)
         if wait:

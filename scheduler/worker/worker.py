@@ -1,4 +1,4 @@
-"""The worker, as a program uses it."""
+"""The public class of this package."""
 
 from __future__ import annotations
 
@@ -31,10 +31,17 @@ Function = TypeVar("Function", bound=HandlerFunction)
 
 class Worker:
     """
-    Leases jobs of its queues, runs their handlers in a bounded thread pool, and records what became of them.
+    Leases jobs of its queues, runs their handlers in a bounded thread pool, and records their outcomes.
 
-    serializer: decodes `ctx.data` and encodes results. logger: None = "scheduler.worker". One run at a time; a worker
-    may run again after it stopped, and `config` and `metrics` may be replaced in between. Installs no signal handlers.
+    It runs at most once at a time. It may run again after it stopped, with another `config` or `metrics`. It installs
+    no signal handlers.
+
+    Args:
+        backend: The store. The worker does not close it.
+        config: Queues, threads, times; None = `WorkerConfig()`.
+        serializer: Decodes `ctx.data` and encodes results; None = JSON.
+        metrics: Its hooks observe jobs and calls. What they raise is logged and dropped.
+        logger: None = "scheduler.worker".
     """
 
     def __init__(
@@ -50,21 +57,17 @@ class Worker:
         self.config = WorkerConfig() if config is None else config
         self.metrics = NopMetrics() if metrics is None else metrics
         self._serializer = JsonSerializer() if serializer is None else serializer
-        given = {
-            "backend": (backend, Backend),
-            "config": (self.config, WorkerConfig),
-            "serializer": (self._serializer, Serializer),
-            "metrics": (self.metrics, Metrics),
-        }
-        for field, (value, kind) in given.items():
-            check_kind(field, value, kind)
+        check_kind("backend", backend, Backend)
+        check_kind("config", self.config, WorkerConfig)
+        check_kind("serializer", self._serializer, Serializer)
+        check_kind("metrics", self.metrics, Metrics)
         self._plain_logger = logging.getLogger("scheduler.worker") if logger is None else logger
         self._logger = GuardedLogger(self._plain_logger)
         self._handlers = Handlers()
         self._forget_run()
 
     def _forget_run(self) -> None:
-        # Anew after a fork too: the parent's run does not go on here, and its locks may be held for ever.
+        # Also called after a fork: the parent's run does not go on here, and its locks may be held for ever.
         self._pid = os.getpid()
         self._starting = threading.Lock()  # guards the step from not running to running
         self._own = OwnThreads()
@@ -78,10 +81,10 @@ class Worker:
         self, job_type: str, *, retry_policy: Delays | None = None, interrupt: bool = False
     ) -> Callable[[Function], Function]:
         """
-        Decorate the function that handles *job_type*; it stays callable as it is.
+        Decorate the function that handles *job_type*. The function itself is not changed.
 
-        It is called as handler(job, ctx), several at a time. retry_policy: where the job brings none; None = the
-        worker's. interrupt: when the job is cancelled, also raise `JobInterrupted` in its thread. Raises
+        It is called as handler(job, ctx), on several threads at a time. retry_policy: for jobs that have none; None =
+        the worker's. interrupt: when the job is cancelled, also raise `JobInterrupted` in its thread. Raises
         `DuplicateHandler`, or `InvalidHandler` for coroutine and generator functions.
         """
         if not isinstance(job_type, str):
@@ -108,7 +111,7 @@ class Worker:
         self._handlers.register(job_type, Handler(function=function, retry_policy=retry_policy, interrupt=interrupt))
 
     def with_config(self, **changes: object) -> Worker:
-        """A new worker with the same handlers, whose configuration differs by *changes*."""
+        """Return a new worker with the same handlers, whose configuration differs by *changes*."""
         unknown = [name for name in changes if name not in self.config.__dataclass_fields__]
         if unknown:
             raise ConfigError(unknown[0], "is no field of WorkerConfig")
@@ -123,9 +126,9 @@ class Worker:
 
     def run(self) -> Report:
         """
-        Work until asked to stop, then end within the grace and report. This thread only waits.
+        Work until a stop is requested, end within the grace, and return a report. The calling thread only waits.
 
-        Raises `WorkerCrashed` when one of the worker's own threads died of a bug or too many handlers are stuck, and
+        Raises `WorkerCrashed` if one of the worker's own threads died of a bug or too many handlers are stuck, and
         KeyboardInterrupt after a Ctrl-C, both after an orderly end.
         """
         return self._work(self._begin())
@@ -162,7 +165,7 @@ class Worker:
     def _work(self, lifecycle: Lifecycle) -> Report:
         self._own.enter()
         try:
-            if (asked := self._asked) is not None:  # before the run began, or while it did
+            if (asked := self._asked) is not None:  # before the run began, or while it began
                 lifecycle.shutdown.request(asked)
             lifecycle.shutdown.begin()
             return lifecycle.work()
@@ -173,14 +176,14 @@ class Worker:
             lifecycle.shutdown.finish()
 
     def _here(self) -> Lifecycle | None:
-        """The lifecycle of a run in this process; a fork's child has none."""
+        """Return the lifecycle of the run in this process, None if there is none, as in the child of a fork."""
         return self._lifecycle if self._pid == os.getpid() else None
 
     def request_stop(self, timeout: float | None = None) -> None:
         """
-        Ask the present (or next) run to end within *timeout* seconds. Returns at once; callable anywhere.
+        Ask the present (or next) run to end within *timeout* seconds. Returns at once. May be called anywhere.
 
-        None = shutdown_grace; inf = when the last handler has returned. A later call may only shorten the time.
+        None = shutdown_grace; inf = when the last handler has returned. A later call can only shorten the time.
         """
         seconds = self._seconds(timeout, at_most=math.inf)
         lifecycle = self._here()
@@ -192,10 +195,10 @@ class Worker:
 
     def stop(self, timeout: float | None = None) -> bool:
         """
-        Ask the run to end within *timeout* seconds (None = shutdown_grace), wait for that, and tell whether it has.
+        Ask the run to end within *timeout* seconds (None = shutdown_grace), and wait for it. Returns whether it ended.
 
-        On the worker's own threads, so also inside a handler or a signal handler during run(), it only asks. True where
-        nothing runs; unlike `request_stop`, it then leaves the next run alone.
+        On the worker's own threads, so also in a handler or in a signal handler during run(), it only asks and returns
+        False. If nothing runs it returns True and, unlike `request_stop`, does not affect the next run.
         """
         seconds = self._seconds(timeout)
         lifecycle = self._here()
@@ -216,19 +219,18 @@ class Worker:
 
     @property
     def health(self) -> Health:
-        """How the worker is now. Any thread."""
-        lifecycle = self._here()
-        return Health() if lifecycle is None else lifecycle.health
+        """The worker's state now. Any thread."""
+        return Health() if (lifecycle := self._here()) is None else lifecycle.health
 
     # ---- in the background
 
     def start(self) -> None:
-        """Run on a thread of its own, which `stop` ends; the process may exit without waiting for it."""
+        """Run on a daemon thread of its own, until `stop` or the exit of the interpreter ends it."""
         lifecycle = self._begin()
         self._background = background = Background(lambda: self._work(lifecycle))
         try:
             background.start()
-        except RuntimeError:  # the system lets this process have no more threads
+        except RuntimeError:  # the system allows this process no more threads
             self._lifecycle = None
             raise
 
