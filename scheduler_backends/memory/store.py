@@ -94,10 +94,10 @@ class Store:
 
     def end(self) -> None:
         """Mark the change as complete and notify waiters, once for all jobs."""
-        self._changing = False
         if self._awoken:
             self.waiters.notify(self._awoken)
             self._awoken.clear()
+        self._changing = False
 
     def _repair(self) -> None:
         for queue in self.queues.values():
