@@ -71,11 +71,6 @@ class MemoryQueue:
         """Have the waiters of this queue notified when the call ends."""
         self._awoken.add(self.name)
 
-    def activate(self, version: Version) -> None:
-        """Let *version*, whose number is above all others, take the new jobs."""
-        self.versions[version.number] = version
-        self.active = version
-
     def add(self, new: NewJob, now: datetime) -> StoredJob:
         """→ scheduled, or ready when due."""
         stored = StoredJob.of(new, now, self.active.partition_for(new.id))

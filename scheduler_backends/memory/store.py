@@ -21,7 +21,7 @@ from scheduler.states import TERMINAL
 from scheduler_backends.memory import forks
 from scheduler_backends.memory.queue import MemoryQueue
 from scheduler_backends.memory.stored_job import StoredJob
-from scheduler_backends.memory.waiter import WaiterRegistry
+from scheduler_backends.memory.waiter import Waiters
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -46,7 +46,7 @@ class Store:
         self._locks: PerProcess[StoreLock] = PerProcess()
         self.clock = clock
         self.queues: dict[str, MemoryQueue] = {}
-        self.waiters = WaiterRegistry()
+        self.waiters = Waiters()
         self._first_versions = {version: partitions}
         self._kept = {state: retention.seconds(state) for state in TERMINAL}
         self._closed = self._changing = False

@@ -47,16 +47,15 @@ _job = maker_of(
 )
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Node:
     """What a `JobList` links: stored jobs and the list itself."""
 
-    __slots__ = ("after", "before")
-
-    before: Node
-    after: Node
+    before: Node = field(init=False)
+    after: Node = field(init=False)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class StoredJob(Node):
     """
     One stored job. Used under the store's lock only, and never handed out.
