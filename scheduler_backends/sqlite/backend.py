@@ -13,7 +13,7 @@ from scheduler.limits import check_kind
 from scheduler.queues import Retention
 from scheduler.waiting import WaiterRegistry
 from scheduler_backends.sql.moments import to_micros
-from scheduler_backends.sql.unreadable import Finds
+from scheduler_backends.sql.unreadable import UnreadableLog
 from scheduler_backends.sqlite.admin import AdminHooks
 from scheduler_backends.sqlite.connection import Synchronous
 from scheduler_backends.sqlite.enqueue import EnqueueHooks
@@ -87,7 +87,7 @@ class SqliteBackend(
         )
         self._known_queues = set()
         self._turns = count()
-        self._unreadable = Finds(logging.getLogger("scheduler.sqlite"))
+        self._unreadable = UnreadableLog(logging.getLogger("scheduler.sqlite"))
 
     @classmethod
     def from_url(cls, url: str) -> Self:

@@ -13,7 +13,7 @@ from scheduler_backends.sql.columns import JobRow
 from scheduler_backends.sql.decoding import leases_of
 from scheduler_backends.sql.moments import later
 from scheduler_backends.sql.slices import SLICE
-from scheduler_backends.sql.unreadable import Finds
+from scheduler_backends.sql.unreadable import UnreadableLog
 from scheduler_backends.sqlite.store import Store, accept_any_text
 
 
@@ -21,7 +21,7 @@ class LeaseHooks:
     """Ready → leased, and leased → leased."""
 
     _store: Store
-    _unreadable: Finds
+    _unreadable: UnreadableLog
     _turns: Iterator[int]  # decides which queue comes first; next() on a count is atomic
 
     @accept_any_text
@@ -80,5 +80,5 @@ class LeaseHooks:
             now = self._store.now()
             rows = [(now, job.queue, job.id.encode("utf-8", "surrogateescape"), token) for job in jobs]
             buried = connection.executemany(self._store.statements.bury_unreadable, rows).rowcount
-        self._unreadable.tell_of(jobs)
+        self._unreadable.log_jobs(jobs)
         return buried
