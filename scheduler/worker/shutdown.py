@@ -40,10 +40,10 @@ class _Times(NamedTuple):
 
 class Shutdown:
     """
-    The requests to end one run. All methods may be called on any thread, and inside signal handlers.
+    The requests to end one run. Each of *wake* is called after a request has been added.
 
-    Without a lock, because of those signal handlers: requests are only ever added. Each of *wake* is called after a
-    request has been added.
+    `request`, `wait` and the properties may be called on any thread, also inside signal handlers. Therefore there is no
+    lock: requests are only ever added. `crashed`: any thread of the run. `begin` and `finish`: the one that runs it.
     """
 
     def __init__(self, config: WorkerConfig, logger: GuardedLogger, *wake: Callable[[], None]) -> None:
@@ -102,7 +102,7 @@ class Shutdown:
         """Wait until the run has ended, a moment longer than *timeout* seconds (None = shutdown_grace); True if so."""
         return self._over.wait((self._config.shutdown_grace if timeout is None else timeout) + END_MARGIN)
 
-    # ---- the run's thread
+    # ---- the thread that runs the worker
 
     def begin(self) -> None:
         """The run begins: an exit of the interpreter from now on ends it first."""
