@@ -40,7 +40,7 @@ class ReadHooks:
             nonlocal following
             page, following = _page(self._store.seen(queue), state, following, most)
             jobs.extend(page)
-            return 0 if following is None else most
+            return 0 if following is None else most  # a page is full while more follow
 
         self._store.in_portions(limit, read)
         return jobs, following
