@@ -45,7 +45,7 @@ class AdminHooks:
         self, name: str, ids: Sequence[str], move: Move, act: Callable[[MemoryQueue, StoredJob, datetime], None]
     ) -> Sequence[MoveAnswer]:
         def move_one(id: str, now: datetime) -> MoveAnswer:
-            queue = self._store.seen(name)
+            queue = self._store.peek(name)
             stored = queue.jobs.get(id)
             if stored is None or stored.state not in move.sources:
                 return MoveAnswer(id=id, moved=False, state=None if stored is None else stored.state)
@@ -63,14 +63,14 @@ class AdminHooks:
     def _resume(self, queue: str) -> None:
         with self._store.lock:
             self._store.begin()
-            resumed = self._store.seen(queue)
+            resumed = self._store.peek(queue)
             resumed.paused = False
             resumed.wake()
             self._store.end()
 
     def _purge(self, queue: str, state: JobState, limit: int) -> int:
         def purge(most: int, _: datetime) -> int:
-            versions = self._store.seen(queue).versions.values()
+            versions = self._store.peek(queue).versions.values()
             found = [*islice((stored for version in versions for stored in version.jobs(state)), most)]
             for stored in found:
                 self._store.queues[queue].delete(stored)
@@ -83,14 +83,14 @@ class AdminHooks:
         name = check_queue(queue)
         with self._store.lock:
             self._store.look()
-            return _topology(self._store.seen(name))
+            return _topology(self._store.peek(name))
 
     def promote_queue_version(self, queue: str, version: int, partitions: int) -> QueueTopology:
         """Make *version* the active one and every older one draining; `TopologyError` where that is not possible."""
         name, number, count = check_queue(queue), check_version(version), check_partitions(partitions)
         with self._store.lock:
             self._store.look()
-            changed = self._store.seen(name)
+            changed = self._store.peek(name)
             _promote(changed, number, count)
             self._store.queues[name] = changed  # one that was never used is known from here on
             return _topology(changed)
@@ -102,7 +102,7 @@ class AdminHooks:
             raise ConfigError("finished", f"must be one of {', '.join(get_args(Finished))}")
         with self._store.lock:
             self._store.look()
-            changed = self._store.seen(name)
+            changed = self._store.peek(name)
             draining = _removable(changed, number, finished)
             if draining is not None:
                 self._store.begin()

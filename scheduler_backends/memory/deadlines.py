@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 
 from scheduler_backends.memory.stored_job import StoredJob
 
-_SLACK = 64  # removed entries that are not worth a cleaning
+_SLACK = 64  # invalid entries that are not worth a rebuild
 
 # One counter for all heaps: a job that has left one and entered another must not make its old entry valid again.
 _entry_ids = itertools.count(1)
@@ -20,8 +20,8 @@ class DeadlineHeap:
     A heap of deadlines with lazy deletion. A job has one valid entry, in one heap, at a time.
 
     The entry of a removed job stays until it reaches the top, or until such entries outnumber the valid ones by a small
-    constant: the heap is then built anew, which costs each removal a constant too. Entries hold ids, so that a removed
-    job does not stay in memory.
+    constant. The heap is then rebuilt, which costs each removal a constant. Entries hold ids, so that a removed job
+    does not stay in memory.
     """
 
     __slots__ = ("_heap", "_jobs", "size")
@@ -50,8 +50,8 @@ class DeadlineHeap:
         """
         Give *stored* another deadline.
 
-        A later one is entered only when the entry with the earlier one reaches the top, so that jobs whose leases are
-        renewed all the time leave nothing behind.
+        A later one gets its entry only when the present entry reaches the top, so that leases that are renewed all the
+        time leave no entries behind.
         """
         stored.deadline = deadline
         if deadline < stored.listed_at:

@@ -25,7 +25,7 @@ class MaintenanceHooks:
         def promote(queue: MemoryQueue, stored: StoredJob, now: datetime) -> None:
             queue.move(stored, JobState.READY, now)
 
-        moved, next_due = self._work_off("promote", queues, limit, lambda queue: queue.due, promote)
+        moved, next_due = self._for_each_due("promote", queues, limit, lambda queue: queue.due, promote)
         return Promotion(moved=moved, next_due=next_due)
 
     def _recover_expired(self, queues: Sequence[str], limit: int) -> Recovery:
@@ -39,17 +39,17 @@ class MaintenanceHooks:
             stored.crashes += 1
             dead += is_used_up
 
-        moved, next_expiry = self._work_off("recover", queues, limit, lambda queue: (queue.leases,), recover)
+        moved, next_expiry = self._for_each_due("recover", queues, limit, lambda queue: (queue.leases,), recover)
         return Recovery(ready=moved - dead, dead=dead, next_expiry=next_expiry)
 
     def _trim(self, queues: Sequence[str], limit: int) -> int:
         def trim(queue: MemoryQueue, stored: StoredJob, _: datetime) -> None:
             queue.delete(stored)
 
-        deleted, _ = self._work_off("trim", queues, limit, lambda queue: (queue.finished,), trim)
+        deleted, _ = self._for_each_due("trim", queues, limit, lambda queue: (queue.finished,), trim)
         return deleted
 
-    def _work_off(
+    def _for_each_due(
         self,
         method: str,
         names: Sequence[str],

@@ -1,4 +1,4 @@
-"""The jobs of one queue, and the one way by which their states change."""
+"""The jobs of one queue, and the only method that changes their states."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class MemoryQueue:
     """
     One queue. Used under the store's lock only.
 
-    `jobs` has every stored job by id, and each job knows its state. All else (lists, heaps, leases, counts) follows
-    from them, and `rebuild` makes it anew.
+    `jobs` holds every stored job by id. Everything else (lists, heaps, leases, counts) follows from their fields, and
+    `rebuild` can build it again.
 
     Args:
         name: of the queue.
         versions: the number of partitions of each version, by its number.
         kept: seconds that finished jobs are kept, by state.
-        awoken: names of queues whose waiters have to be notified; the queue adds its own.
+        to_notify: names of the queues whose waiters have to be notified; the queue adds its own.
     """
 
     def __init__(
-        self, name: str, versions: Mapping[int, int], kept: Mapping[JobState, float], awoken: set[str]
+        self, name: str, versions: Mapping[int, int], kept: Mapping[JobState, float], to_notify: set[str]
     ) -> None:
         self.name = name
         self.paused = False
@@ -41,10 +41,10 @@ class MemoryQueue:
         self.turns: dict[str, int] = {}  # when it was last served, by contract method
         self.jobs: dict[str, StoredJob] = {}
         self._kept = kept
-        self._awoken = awoken
-        self._lay_out(versions)
+        self._to_notify = to_notify
+        self._reset(versions)
 
-    def _lay_out(self, versions: Mapping[int, int]) -> None:
+    def _reset(self, versions: Mapping[int, int]) -> None:
         self.versions = {number: Version(number, partitions) for number, partitions in versions.items()}
         self.active = self.versions[max(self.versions)]  # the one that was promoted last has the highest number
         self.ready = 0  # jobs in that state, over all partitions
@@ -56,12 +56,12 @@ class MemoryQueue:
 
     def rebuild(self) -> None:
         """
-        Make all that follows from the jobs anew.
+        Build the lists, heaps and counts again.
 
-        For the rare call that was interrupted, by a Ctrl-C or an exception raised in its thread from outside: the job
-        that it moved may be in no list, or in two.
+        Needed after a call that was interrupted, by a Ctrl-C or an exception raised in its thread from outside: the
+        job that it moved may be in no list, or in two.
         """
-        self._lay_out({version.number: version.partitions for version in self.versions.values()})
+        self._reset({version.number: version.partitions for version in self.versions.values()})
         for stored in sorted(self.jobs.values(), key=lambda stored: stored.serial):  # keeps the order of each list
             stored.partition = self.versions[stored.partition.version.number].partition_for(stored.id)
             self._put(stored)
@@ -69,7 +69,7 @@ class MemoryQueue:
 
     def wake(self) -> None:
         """Have the waiters of this queue notified when the call ends."""
-        self._awoken.add(self.name)
+        self._to_notify.add(self.name)
 
     def add(self, new: NewJob, now: datetime) -> StoredJob:
         """→ scheduled, or ready when due."""
@@ -90,10 +90,10 @@ class MemoryQueue:
         first: bool = False,
     ) -> None:
         """
-        Change the state of *stored*: the only way.
+        Change the state of *stored*. Nothing else does.
 
-        A job moves as a whole, in one line of plain assignments, between which Python raises no exception of another
-        thread or a signal. What is set before means nothing in the old state, and the rest can be made anew.
+        The move is one line of plain assignments, between which Python raises no exception from a signal handler or
+        another thread. What is set before it has no meaning in the old state; what follows it can be rebuilt.
 
         Args:
             stored: the job.
@@ -125,7 +125,7 @@ class MemoryQueue:
         self._take(stored)
 
     def move_to_active(self, stored: StoredJob) -> None:
-        """Take a finished job along into the active version, in the state that it has."""
+        """Move a finished job to the active version, in the state that it has."""
         self._take(stored)
         stored.partition, stored.serial = self.active.partition_for(stored.id), next(_ascending)
         self._put(stored)
@@ -149,9 +149,9 @@ class MemoryQueue:
 
     def limit_deadlines(self, now: datetime) -> None:
         """
-        Leave no lease and no retry more time than it asked for, after the clock went back.
+        Shorten leases and retry delays to what was asked for, after the clock went back.
 
-        Else the jobs of a dead worker would wait until the old time, perhaps years ahead, has come again.
+        Otherwise the jobs of a dead worker would wait until the old time, perhaps years ahead, has come again.
         """
         for version in self.versions.values():
             for state in (_LEASED, JobState.RETRY_WAIT):

@@ -25,7 +25,7 @@ class ReadHooks:
 
     def _get(self, queue: str, ids: Sequence[str]) -> Mapping[str, Job]:
         def find(id: str, _: datetime) -> Job | None:
-            stored = self._store.seen(queue).jobs.get(id)
+            stored = self._store.peek(queue).jobs.get(id)
             return None if stored is None else stored.job()
 
         found = self._store.in_slices(ids, find)
@@ -38,9 +38,9 @@ class ReadHooks:
 
         def read(most: int, _: datetime) -> int:
             nonlocal following
-            page, following = _page(self._store.seen(queue), state, following, most)
+            page, following = _page(self._store.peek(queue), state, following, most)
             jobs.extend(page)
-            return 0 if following is None else most
+            return 0 if following is None else most  # a page is full while more follow
 
         self._store.in_portions(limit, read)
         return jobs, following
@@ -50,7 +50,7 @@ class ReadHooks:
         with self._store.lock:
             now = self._store.look()
             names = sorted(self._store.queues if queues is None else queues)
-            return [numbers for name in names for numbers in _numbers(self._store.seen(name), now)]
+            return [numbers for name in names for numbers in _numbers(self._store.peek(name), now)]
 
 
 def _page(queue: MemoryQueue, state: JobState, place: str | None, limit: int) -> tuple[list[Job], str | None]:

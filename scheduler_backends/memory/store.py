@@ -50,11 +50,11 @@ class Store:
         self._first_versions = {version: partitions}
         self._kept = {state: retention.seconds(state) for state in TERMINAL}
         self._closed = self._changing = False
-        self._process = process()  # the one that needs no warning that it has a copy
+        self._process = process()  # where the jobs are no copy of a parent's
         self._turn = 0
         self._many = _MANY
         self._latest = datetime.min.replace(tzinfo=UTC)
-        self._awoken: set[str] = set()  # queues whose waiters `end` notifies
+        self._to_notify: set[str] = set()  # queues whose waiters `end` notifies
         suspend_at_forks(self)
 
     def suspend(self) -> Callable[[], None]:
@@ -100,9 +100,9 @@ class Store:
 
     def end(self) -> None:
         """Mark the change as complete and notify waiters, once for all jobs."""
-        if self._awoken:
-            self.waiters.notify(self._awoken)
-            self._awoken.clear()
+        if self._to_notify:
+            self.waiters.notify(self._to_notify)
+            self._to_notify.clear()
         self._changing = False
 
     def _repair(self) -> None:
@@ -112,14 +112,14 @@ class Store:
 
     def in_slices(self, items: Sequence[T], act: Callable[[T, datetime], R]) -> list[R]:
         """
-        Return what *act* returns for each item, and the moment.
+        Call *act* with each item and the present moment, and return what it returns.
 
-        Some items at a time: a huge batch must not keep a heartbeat from renewing meanwhile.
+        The lock is released between slices, so that a heartbeat does not wait for a huge batch.
         """
         results: list[R] = []
         for start in range(0, len(items) or 1, SLICE):
             if start:
-                time.sleep(0)  # a thread that waits for the lock gets it; else this one would have it again at once
+                time.sleep(0)  # let a waiting thread take the lock; this one would take it again at once
             with self.lock:
                 now = self.begin()
                 results += [act(item, now) for item in items[start : start + SLICE]]
@@ -127,7 +127,7 @@ class Store:
         return results
 
     def in_portions(self, limit: int, act: Callable[[int, datetime], int]) -> int:
-        """As `in_slices`, for up to *limit* jobs that *act* finds itself; it gets a limit, and returns how many."""
+        """As `in_slices`, for up to *limit* jobs that *act* finds itself. It takes a limit and returns a number."""
         total = 0
         while True:
             most = min(limit - total, SLICE)
@@ -142,7 +142,7 @@ class Store:
     def settle_each(
         self, items: Sequence[Settled], move: Callable[[MemoryQueue, StoredJob, Settled, datetime], None]
     ) -> list[Lease]:
-        """*move* the job of each item whose lease holds it now, and return the other leases."""
+        """Call *move* for each item whose lease holds its job now, and return the other leases."""
 
         def settle(item: Settled, now: datetime) -> Lease | None:
             lease = item if isinstance(item, Lease) else item.lease
@@ -164,15 +164,15 @@ class Store:
         if queue is None:
             if len(self.queues) >= self._many:
                 self._forget_unused()
-            queue = self.queues[name] = self.seen(name)
+            queue = self.queues[name] = self.peek(name)
         return queue
 
-    def seen(self, name: str) -> MemoryQueue:
-        """The queue as it is, or as it would be made: asking makes none."""
-        return self.queues.get(name) or MemoryQueue(name, self._first_versions, self._kept, self._awoken)
+    def peek(self, name: str) -> MemoryQueue:
+        """The queue as it is, or as it would be made. Asking makes none."""
+        return self.queues.get(name) or MemoryQueue(name, self._first_versions, self._kept, self._to_notify)
 
     def _forget_unused(self) -> None:
-        """Forget the queues that are as if they had never been used; next, when there are twice as many."""
+        """Forget the queues that are as if never used. The next time is when there are twice as many."""
         self.queues = {name: queue for name, queue in self.queues.items() if not self._is_unused(queue)}
         self._many = max(_MANY, 2 * len(self.queues))
 
@@ -188,7 +188,7 @@ class Store:
         return known
 
     def had_turn(self, method: str, queue: MemoryQueue) -> None:
-        """*queue* was served: others come first now."""
+        """Let the other queues come before *queue* from now on."""
         self._turn += 1
         queue.turns[method] = self._turn
 

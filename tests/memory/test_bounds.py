@@ -1,4 +1,4 @@
-"""The cost of a job does not grow with the backlog, and nothing is kept for nothing."""
+"""The cost of a job does not grow with the backlog, and nothing is left over."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scheduler.states import JobState
 from scheduler.testing import ManualClock
 from scheduler_backends.memory import MemoryBackend
 
-_ROOM = str(Path(scheduler_backends.memory.__file__).parent)
+_PACKAGE = str(Path(scheduler_backends.memory.__file__).parent)
 _KEEP = Retention(succeeded=1e6, cancelled=1e6, dead=1e6)
 _SMALL, _LARGE = 100, 10_000
 _BATCH = 10
@@ -38,7 +38,7 @@ def _with_backlog(size: int) -> MemoryBackend:
     for _ in range(size // 10):
         lease(backend, 10, duration=1e5)
     add(backend, size, delay=1e5)
-    # Low, so that the job which a move is about is the first to be leased.
+    # Low, so that the job of the move is leased first.
     add(backend, size, priority=Priority.LOW)
     return backend
 
@@ -135,12 +135,12 @@ _MOVES = [
 
 
 def _lines(move: Callable[[MemoryBackend], None], backend: MemoryBackend) -> int:
-    """How many lines of the room a move runs through."""
+    """How many lines of the package a move runs."""
     count = 0
 
     def trace(frame: FrameType, event: str, _: object) -> Callable[..., object] | None:
         nonlocal count
-        if not frame.f_code.co_filename.startswith(_ROOM):
+        if not frame.f_code.co_filename.startswith(_PACKAGE):
             return None
         count += event == "line"
         return trace
@@ -170,10 +170,10 @@ def test_a_move_takes_as_many_steps_with_a_hundred_times_the_backlog(
     move: Callable[[MemoryBackend], None], backlogs: tuple[MemoryBackend, MemoryBackend]
 ) -> None:
     small, large = backlogs
-    move(small)  # the first one may clear away what filling left behind
+    move(small)  # the first one may remove what filling left behind
     move(large)
     assert _lines(move, large) <= 2 * _lines(move, small) + 100
-    # What a line hides, such as a copy or a sorting of all jobs: a hundred times as dear if it is there.
+    # What one line hides, such as a copy or a sorting of all jobs, would take a hundred times as long.
     assert _seconds(move, large) <= 10 * _seconds(move, small)
 
 
@@ -205,7 +205,7 @@ def test_jobs_cancelled_and_enqueued_for_ever_leave_nothing_behind() -> None:
     before = kept_alive()
     for turn in range(2_000):
         ids = [each.job.id for each in backend.enqueue([new(), new(delay=10.0 + turn)])]
-        assert all(answer.moved for answer in backend.cancel(QUEUE, ids))
+        assert all(result.moved for result in backend.cancel(QUEUE, ids))
     assert kept_alive() - before <= 200
     check_inside(backend)
     assert sorted(job.id for job in backend.list(QUEUE, JobState.SCHEDULED).jobs) == sorted(
@@ -264,8 +264,8 @@ def test_dead_jobs_requeued_and_buried_for_ever_leave_nothing_behind() -> None:
     check_inside(backend)
 
 
-def test_a_huge_batch_lets_go_of_the_lock_in_between() -> None:
-    """So it keeps no heartbeat waiting for longer than a slice takes; each slice asks the clock once."""
+def test_a_huge_batch_releases_the_lock_in_between() -> None:
+    """So no heartbeat waits longer than a slice takes. Each slice asks the clock once."""
 
     class Counting(ManualClock):
         calls = 0
@@ -289,7 +289,7 @@ def test_a_huge_batch_lets_go_of_the_lock_in_between() -> None:
     assert again == ids, "first in line, in the order given"
 
 
-def test_a_call_with_a_large_limit_lets_go_of_the_lock_in_between() -> None:
+def test_a_call_with_a_large_limit_releases_the_lock_in_between() -> None:
     class Counting(ManualClock):
         calls = 0
 

@@ -1,4 +1,4 @@
-"""A clock that jumps may end leases early and start jobs early; it loses, doubles and hangs nothing."""
+"""A clock that jumps may end leases early and start jobs early. No job is lost, run twice or left waiting."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_retry_waits_no_longer_than_its_delay_when_the_clock_is_set_back(
     waiter = backend.waiter([QUEUE])
     clock.advance(-20 * _YEAR)
     assert backend.promote_due([QUEUE], 10).next_due == 10.0
-    assert waiter.wait(0.0), "the next due time is sooner than was told before"
+    assert waiter.wait(0.0), "the next due time is earlier than promote_due said"
     clock.advance(10.0)
     assert backend.promote_due([QUEUE], 10).moved == 1
 
@@ -111,7 +111,7 @@ def test_a_job_finished_in_the_future_keeps_no_other_from_being_trimmed(
     assert backend.trim([QUEUE], 10) == 1
 
 
-def test_any_zigzag_of_the_clock_leaves_every_job_to_be_had(backend: MemoryBackend, clock: ManualClock) -> None:
+def test_any_zigzag_of_the_clock_leaves_every_job_leasable(backend: MemoryBackend, clock: ManualClock) -> None:
     draw = random.Random(7)
     ids = {each.job.id for each in add(backend, 20)}
     ids |= {each.job.id for each in add(backend, 20, delay=5.0)}
@@ -147,14 +147,14 @@ def test_the_ends_of_time_are_moments_too(backend: MemoryBackend, clock: ManualC
 
 
 class _Clock:
-    def __init__(self, *answers: object) -> None:
-        self.answers = list(answers)
+    def __init__(self, *moments: object) -> None:
+        self.moments = list(moments)
 
     def now(self) -> datetime:
-        answer = self.answers.pop(0)
-        if isinstance(answer, BaseException):
-            raise answer
-        return answer  # type: ignore[return-value]
+        moment = self.moments.pop(0)
+        if isinstance(moment, BaseException):
+            raise moment
+        return moment  # type: ignore[return-value]
 
 
 def test_a_clock_in_another_zone_is_read_in_utc(backend: MemoryBackend) -> None:
@@ -164,9 +164,9 @@ def test_a_clock_in_another_zone_is_read_in_utc(backend: MemoryBackend) -> None:
     assert job.created_at.utcoffset() == timedelta(0)
 
 
-@pytest.mark.parametrize("answer", [datetime(2030, 1, 1), None, 17.0])  # noqa: DTZ001 - a naive one is the point
-def test_a_clock_that_tells_no_moment_is_named_and_nothing_stored(backend: MemoryBackend, answer: object) -> None:
-    backend.clock = _Clock(answer)
+@pytest.mark.parametrize("moment", [datetime(2030, 1, 1), None, 17.0])  # noqa: DTZ001 - a naive one is the point
+def test_a_clock_that_returns_no_moment_is_named_and_nothing_stored(backend: MemoryBackend, moment: object) -> None:
+    backend.clock = _Clock(moment)
     with pytest.raises(ConfigError) as refusal:
         add(backend)
     assert refusal.value.field == "clock"

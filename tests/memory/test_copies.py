@@ -1,4 +1,4 @@
-"""Nobody's object changes a stored job, and a stored job changes nobody's object."""
+"""What callers hold cannot change a stored job, and a stored job changes nothing that callers hold."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def _stored(backend: MemoryBackend, job_id: str) -> dict[str, str]:
     return dict(backend.get(QUEUE, [job_id])[job_id].metadata)
 
 
-def test_metadata_that_anybody_holds_can_be_changed_without_effect() -> None:
+def test_changing_metadata_that_a_caller_holds_has_no_effect() -> None:
     backend = MemoryBackend()
     asked = new(metadata={"kind": "stored"})
-    (answer,) = backend.enqueue([asked])
-    held = [answer.job, backend.get(QUEUE, [asked.id])[asked.id], backend.list(QUEUE, JobState.READY).jobs[0]]
+    (enqueued,) = backend.enqueue([asked])
+    held = [enqueued.job, backend.get(QUEUE, [asked.id])[asked.id], backend.list(QUEUE, JobState.READY).jobs[0]]
     held += [backend.enqueue([asked])[0].job, lease(backend)[0].job]
     for mapping in (asked.metadata, *(job.metadata for job in held)):
         assert mapping == {"kind": "stored"}
@@ -42,23 +42,23 @@ def test_jobs_without_metadata_share_none() -> None:
     assert _stored(backend, first.job.id) == {}
 
 
-def test_a_snapshot_stays_as_it_was() -> None:
+def test_a_returned_job_stays_as_it_was() -> None:
     backend = MemoryBackend(retention=Retention(succeeded=60.0))
-    (answer,) = add(backend, payload=b"x")
-    before = replace(answer.job)
+    (enqueued,) = add(backend, payload=b"x")
+    before = replace(enqueued.job)
     (held,) = lease(backend)
     leased = replace(held.job)
     backend.complete([Completion(lease=held, result=b"done")])
-    assert answer.job == before
+    assert enqueued.job == before
     assert held.job == leased
     assert backend.get(QUEUE, [before.id])[before.id].state is JobState.SUCCEEDED
 
 
-def test_every_answer_has_lists_and_mappings_of_its_own() -> None:
+def test_every_result_has_lists_and_mappings_of_its_own() -> None:
     backend = MemoryBackend()
     add(backend, 2)
-    (row,) = backend.stats([QUEUE])
-    row.counts.clear()  # type: ignore[attr-defined]
+    (numbers,) = backend.stats([QUEUE])
+    numbers.counts.clear()  # type: ignore[attr-defined]
     assert backend.stats([QUEUE])[0].counts[JobState.READY] == 2
     leases = lease(backend, 2)
     refused = complete(backend, [*leases, *leases])
@@ -75,7 +75,7 @@ def test_a_batch_may_be_any_sequence_and_change_afterwards() -> None:
     assert backend.stats([QUEUE])[0].counts[JobState.READY] == 2
 
 
-def test_snapshots_can_be_pickled_and_copied() -> None:
+def test_returned_jobs_can_be_pickled_and_copied() -> None:
     backend = MemoryBackend()
     job = add(backend, metadata={"a": "b"})[0].job
     assert pickle.loads(pickle.dumps(job)) == job == copy.deepcopy(job)  # noqa: S301 - our own bytes
@@ -98,7 +98,7 @@ def test_a_job_has_every_value_in_its_field() -> None:
     )
     clock.advance(-5.0)
     stored_at = clock.now()
-    (answer,) = backend.enqueue([asked])
+    (enqueued,) = backend.enqueue([asked])
     scheduled = Job(
         id=asked.id,
         queue=QUEUE,
@@ -117,7 +117,7 @@ def test_a_job_has_every_value_in_its_field() -> None:
         queue_version=7,
         partition=partition_of(asked.id, 200),
     )
-    assert answer.job == scheduled
+    assert enqueued.job == scheduled
     stored = backend._store.queues[QUEUE].jobs[asked.id]
     moment = stored_at + timedelta(seconds=25)
     fields = {

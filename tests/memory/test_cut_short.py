@@ -22,11 +22,11 @@ from scheduler.states import JobState
 from scheduler.testing import ManualClock
 from scheduler_backends.memory import MemoryBackend
 
-# In the long run only: once in a great while CPython 3.11 does not come back from an exception that a trace function
-# has raised, and no time limit ends that test.
+# In the long run only: very rarely CPython 3.11 hangs after a trace function has raised an exception, and no time
+# limit ends that test.
 pytestmark = pytest.mark.long
 
-_ROOM = str(Path(scheduler_backends.memory.__file__).parent)
+_PACKAGE = str(Path(scheduler_backends.memory.__file__).parent)
 _KEEP = Retention(succeeded=100.0, cancelled=100.0, dead=100.0)
 
 
@@ -36,7 +36,7 @@ class _CutShortError(Exception):
 
 class _Cutter:
     """
-    Raises at the *line*-th line of the room, once; `done` says that the call had fewer.
+    Raises once, at the *line*-th line of the package. `done` says that the call had fewer.
 
     A frame's line counts once. Where a with statement is left, its line comes a second time, and the interpreter lets
     nothing in there between the end of the block and the exit; and what a trace function raises in a jump back skips
@@ -59,11 +59,11 @@ class _Cutter:
         sys.settrace(self._before)
 
     def _trace(self, frame: FrameType, event: str, _: object) -> Callable[..., object] | None:
-        if not frame.f_code.co_filename.startswith(_ROOM):
+        if not frame.f_code.co_filename.startswith(_PACKAGE):
             return None
-        place = (frame, frame.f_lineno)
-        if event == "line" and place not in self._seen:
-            self._seen.add(place)
+        line = (frame, frame.f_lineno)
+        if event == "line" and line not in self._seen:
+            self._seen.add(line)
             self._left -= 1
             if self._left == 0:
                 raise _CutShortError
@@ -162,8 +162,8 @@ def _cut_at_every_line(
 
 
 @pytest.mark.parametrize("name", _CALLS)
-def test_a_call_cut_short_anywhere_loses_and_doubles_nothing(name: str) -> None:
-    """Guarantee 8. And the store serves on: the same call, made again, goes through."""
+def test_a_call_cut_short_anywhere_loses_and_doubles_no_job(name: str) -> None:
+    """Guarantee 8. The store goes on working: the same call succeeds when it is repeated."""
 
     def check(scene: _Scene) -> None:
         assert scene.ids <= scene.all_ids()
@@ -203,7 +203,7 @@ def test_the_completion_of_a_version_cut_short_anywhere_is_completed_by_a_repeat
 
 
 def test_a_lease_call_cut_short_is_repeated_with_its_token() -> None:
-    """The caller never saw the answer; the same token gives it."""
+    """The caller never saw the result; a call with the same token returns it."""
     for line in range(1, 400, 7):
         scene = _Scene()
         try:
@@ -216,7 +216,7 @@ def test_a_lease_call_cut_short_is_repeated_with_its_token() -> None:
             assert not complete(scene.backend, again)
 
 
-def test_waiters_hear_of_a_job_whose_enqueueing_was_cut_short() -> None:
+def test_waiters_are_notified_of_a_job_whose_enqueue_call_was_cut_short() -> None:
     for line in range(1, 200, 3):
         backend = MemoryBackend()
         waiter = backend.waiter([QUEUE])
@@ -230,7 +230,7 @@ def test_waiters_hear_of_a_job_whose_enqueueing_was_cut_short() -> None:
         waiter.close()
 
 
-# One that comes while a weak reference is being cleared away is dropped there, and told of.
+# Python drops one that comes while a weak reference is being cleared, and warns.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_exceptions_raised_in_a_thread_from_outside_leave_the_store_whole() -> None:
     """As `interrupt=True` raises them in a handler, which may just be enqueueing: at whatever instruction it is."""

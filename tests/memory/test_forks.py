@@ -1,4 +1,4 @@
-"""A fork finds no move half done and leaves no lock behind; the child has a copy, and says so."""
+"""A fork finds no half-done move and leaves no lock locked. The child has a copy, and logs that."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from scheduler_backends.memory import MemoryBackend
 from scheduler_backends.memory import store as memory_store
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-_PATIENCE = 60  # seconds: reached only by a failure
+_TIMEOUT = 60  # seconds: reached only by a failure
 
 
 def _in_child(work: Callable[[], object], fork: Callable[[], int] = os.fork) -> None:
@@ -33,7 +33,7 @@ def _in_child(work: Callable[[], object], fork: Callable[[], int] = os.fork) -> 
         warnings.simplefilter("ignore", DeprecationWarning)
         child = fork()
     if not child:
-        signal.alarm(_PATIENCE)  # nothing else ends a deadlock
+        signal.alarm(_TIMEOUT)  # nothing else ends a deadlock
         code = 1
         try:
             work()
@@ -63,7 +63,7 @@ class _Busy:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join(_PATIENCE)
+        self._thread.join(_TIMEOUT)
         assert not self._thread.is_alive()
 
 
@@ -86,12 +86,12 @@ def test_a_child_forked_while_other_threads_are_at_work_can_use_its_copy() -> No
 
 
 def test_a_lock_held_at_a_fork_without_hooks_does_not_stop_the_child() -> None:
-    """Nor does a move that was half done: the child's next call puts it right."""
+    """Nor does a half-done move: the child's next call repairs it."""
     backend = MemoryBackend()
     add(backend, 3)
     without_hooks = FORKS.get("without hooks")
     if without_hooks is None:
-        pytest.skip("forks without hooks are known on Linux alone")
+        pytest.skip("forks without hooks are known on Linux only")
 
     def work() -> None:
         add(backend, 3, queue="child")
@@ -114,14 +114,14 @@ def test_a_lock_that_another_thread_keeps_does_not_stop_a_fork(monkeypatch: pyte
     class Hanging(ManualClock):
         def now(self):
             entered.set()
-            leave.wait(_PATIENCE)
+            leave.wait(_TIMEOUT)
             return super().now()
 
     backend.clock = Hanging()
     thread = threading.Thread(target=backend.ping)
     thread.start()
     try:
-        assert entered.wait(_PATIENCE)
+        assert entered.wait(_TIMEOUT)
 
         def work() -> None:
             backend.clock = None
@@ -130,7 +130,7 @@ def test_a_lock_that_another_thread_keeps_does_not_stop_a_fork(monkeypatch: pyte
         _in_child(work)
     finally:
         leave.set()
-        thread.join(_PATIENCE)
+        thread.join(_TIMEOUT)
     backend.clock = None
     add(backend)
 
@@ -139,26 +139,26 @@ def test_a_lock_that_another_thread_keeps_does_not_stop_a_fork(monkeypatch: pyte
 def test_waiters_of_the_parent_work_in_both(fork: Callable[[], int]) -> None:
     backend = MemoryBackend()
     waiter = backend.waiter([QUEUE])
-    waiting = threading.Thread(target=waiter.wait, args=(_PATIENCE,))
+    waiting = threading.Thread(target=waiter.wait, args=(_TIMEOUT,))
     waiting.start()
 
     def work() -> None:
         add(backend)
-        assert waiter.wait(_PATIENCE)
+        assert waiter.wait(_TIMEOUT)
         waiter.interrupt()
-        assert not waiter.wait(_PATIENCE)
+        assert not waiter.wait(_TIMEOUT)
         waiter.close()
         backend.close()
 
     _in_child(work, fork)
-    assert waiting.is_alive(), "news of the child is none for the parent"
+    assert waiting.is_alive(), "the child notifies no waiter of the parent"
     add(backend)
-    waiting.join(_PATIENCE)
+    waiting.join(_TIMEOUT)
     assert not waiting.is_alive()
 
 
 @every_fork
-def test_a_child_says_once_that_it_has_a_copy(caplog: pytest.LogCaptureFixture, fork: Callable[[], int]) -> None:
+def test_a_child_logs_once_that_it_has_a_copy(caplog: pytest.LogCaptureFixture, fork: Callable[[], int]) -> None:
     backend = MemoryBackend()
 
     def work() -> None:
@@ -193,7 +193,7 @@ def test_forked_children_make_other_tokens() -> None:
     os.close(writer)
 
 
-def test_looking_after_forks_keeps_no_backend_alive() -> None:
+def test_watching_for_forks_keeps_no_backend_alive() -> None:
     backend = MemoryBackend()
     store = weakref.ref(backend._store)
     del backend

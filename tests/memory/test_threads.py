@@ -1,4 +1,4 @@
-"""Many threads, every move, one store: no job is lost, doubled, or in two places."""
+"""Many threads, every move, one store: no job is lost, doubled, or in two states."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from scheduler_backends.memory import MemoryBackend
 
 _QUEUES = ["a", "b", "c"]
 _TURNS = 150
-_PATIENCE = 100.0  # seconds: reached only by a failure
+_TIMEOUT = 100.0  # seconds: reached only by a failure
 
 
 @pytest.fixture(autouse=True)
@@ -48,14 +48,14 @@ def _together(*works: Callable[[], None]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(_PATIENCE)
+        thread.join(_TIMEOUT)
         assert not thread.is_alive()
     if raised:
         raise raised[0]
 
 
 @pytest.mark.parametrize("partitions", [1, 8])
-def test_all_moves_by_all_threads_leave_every_place_in_order(partitions: int) -> None:
+def test_all_moves_by_all_threads_leave_lists_and_counts_right(partitions: int) -> None:
     backend = MemoryBackend(partitions=partitions, retention=Retention(succeeded=0.01, cancelled=0.01, dead=1e6))
 
     def work(seed: int) -> None:
@@ -89,7 +89,7 @@ def test_all_moves_by_all_threads_leave_every_place_in_order(partitions: int) ->
                 backend.purge(queue, draw.choice([JobState.READY, JobState.SUCCEEDED, JobState.SCHEDULED]), 2)
                 backend.list(queue, draw.choice(list(JobState)), limit=5)
                 draw.choice([backend.pause, backend.resume])(queue)
-                assert all(count >= 0 for row in backend.stats() for count in row.counts.values())
+                assert all(count >= 0 for numbers in backend.stats() for count in numbers.counts.values())
             if turn % 50 == seed % 50 and seed % 2:
                 version = backend.topology(queue).active.version
                 with suppress(TopologyError):  # another thread may have promoted a higher one in between
@@ -154,12 +154,12 @@ def test_a_store_closed_under_its_users_refuses_them_and_nothing_else() -> None:
     begun = threading.Barrier(5)
 
     def work() -> None:
-        begun.wait(_PATIENCE)
+        begun.wait(_TIMEOUT)
         with pytest.raises(BackendClosed):
             _work_for_ever(backend)
 
     def close() -> None:
-        begun.wait(_PATIENCE)
+        begun.wait(_TIMEOUT)
         for _ in range(20):
             add(backend, queue="b")
         backend.close()

@@ -36,7 +36,7 @@ def test_many_queues_used_once_leave_nothing_behind():
     assert len(backend.stats()) <= 200
 
 
-def test_what_a_queue_was_told_or_holds_is_never_forgotten():
+def test_a_queue_with_jobs_or_settings_is_never_forgotten():
     backend = MemoryBackend()
     backend.pause("paused")
     backend.promote_queue_version("promoted", 2, 4)
@@ -45,8 +45,8 @@ def test_what_a_queue_was_told_or_holds_is_never_forgotten():
     (held,) = backend.lease(["held"], token=new_token(), worker_id="w", duration=60.0, limit=1)
     for number in range(MANY):
         use_once(backend, f"queue {number}")
-    rows = {row.queue: row for row in backend.stats()}
-    assert rows["paused"].paused
-    assert rows["promoted"].version == 2
-    assert rows["later"].counts[JobState.SCHEDULED] == rows["now"].counts[JobState.READY] == 1
+    stats = {each.queue: each for each in backend.stats()}
+    assert stats["paused"].paused
+    assert stats["promoted"].version == 2
+    assert stats["later"].counts[JobState.SCHEDULED] == stats["now"].counts[JobState.READY] == 1
     assert not backend.complete([Completion(lease=held)])

@@ -17,12 +17,12 @@ from scheduler_backends.memory import MemoryBackend
 
 
 class ChecksNoToken(DictBackend):
-    def _settle(self, items, move):
+    def _settle_each(self, items, move):
         for lease in [getattr(item, "lease", item) for item in items]:
             row = self._rows.get((lease.job.queue, lease.job.id))
             if row is not None and row.job.state is JobState.LEASED:
                 row.token = lease.token
-        return super()._settle(items, move)
+        return super()._settle_each(items, move)
 
 
 class CountsNoAttempts(DictBackend):
