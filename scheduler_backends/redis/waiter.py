@@ -1,4 +1,4 @@
-"""Waiting for news on a connection of one's own: no polling, and no command that blocks."""
+"""Waiting for notifications on a connection of the waiter's own: no polling, and no command that blocks."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from scheduler_backends.redis.client.node import Connection, socket_of
 from scheduler_backends.redis.errors import fail
 from scheduler_backends.redis.store import Store
 
-_NEWS = {b"r": WakeReason.JOBS_READY, b"d": WakeReason.EARLIER_DUE_TIME}  # whatever else is said may be all
-HEEDED = 1.0  # seconds after a wait for which the next one may be expected
+_REASONS = {b"r": WakeReason.JOBS_READY, b"d": WakeReason.EARLIER_DUE_TIME}  # any other message means ANY
+ACTIVE_FOR = 1.0  # seconds after a wait in which the next one may be expected
 PING_AFTER = 10.0  # seconds without a word from the server; a connection that was cut off silently is found so
 
 
@@ -43,8 +43,8 @@ class RedisWaiter:
     """
     A `Waiter` on some channels.
 
-    One thread waits. `_guard` is held by that thread for as long as it waits, since it alone may touch the connection
-    then; whoever closes meanwhile leaves the tidying up to it.
+    One thread waits, and holds `_guard` meanwhile: only that thread may use the connection then. If another thread
+    closes the waiter meanwhile, the waiting thread closes the connection and the sockets.
     """
 
     def __init__(self, store: Store, queues: Sequence[str]) -> None:
@@ -63,7 +63,7 @@ class RedisWaiter:
         self._heard_at = 0.0  # when the server last sent something, by time.monotonic()
         self._pinged_at: float | None = None  # when an answer was asked for that has not come yet
         try:
-            self._inside, self._outside = _bell()
+            self._inside, self._outside = _wake_sockets()
         except OSError as error:
             fail(error)
 
@@ -86,13 +86,13 @@ class RedisWaiter:
                 if self._closed.is_set():
                     self._tidy()
 
-    def is_heeded(self) -> bool:
-        """Whether another thread waits, or has just done so: then what is published is known here at once."""
-        return self._thread != threading.get_ident() and time.monotonic() - self._left_at < HEEDED
+    def is_active(self) -> bool:
+        """Whether another thread waits, or has just done so: what is published is then received at once."""
+        return self._thread != threading.get_ident() and time.monotonic() - self._left_at < ACTIVE_FOR
 
     def interrupt(self) -> None:
         """As `Waiter.interrupt`; also from a signal handler."""
-        with suppress(OSError):  # full: it rings already; or closed
+        with suppress(OSError):  # full, so a wake-up is pending; or closed
             self._outside.send(b"!")
 
     def close(self) -> None:
@@ -110,7 +110,7 @@ class RedisWaiter:
             raise BackendClosed("this waiter was closed")
         if self._connection is None:
             self._subscribe()
-            return WakeReason.ANY  # there may have been news before
+            return WakeReason.ANY  # notifications may have been missed before
         poller = select.poll()
         poller.register(self._inside, select.POLLIN)
         connected = socket_of(self._connection)
@@ -120,8 +120,8 @@ class RedisWaiter:
             # Asked before each sleep: the driver, or TLS, may hold what has come already.
             while came or self._connection.can_read(0):
                 came = False
-                if news := self._read(self._connection):
-                    return news  # what else has come is for the next wait: whoever sleeps is to be woken now
+                if reason := self._read(self._connection):
+                    return reason  # what else has come is for the next wait
             if self._was_interrupted() or self._closed.is_set():
                 return WakeReason.NONE
             now = time.monotonic()
@@ -140,27 +140,27 @@ class RedisWaiter:
         self._watch.subscribed(self)
 
     def _read(self, connection: Connection) -> WakeReason:
-        """Read what has come, as prelude/wake.lua writes it; none where it is the answer to a question of ours."""
+        """Read one message, as prelude/wake.lua writes it. NONE for the answer to a PING of ours."""
         message = connection.read_response()
         self._heard_at, self._pinged_at = time.monotonic(), None
         if not isinstance(message, list) or message[0] != b"message":
             return WakeReason.NONE
         kinds, _, meta = message[2].partition(b" ")
-        news = _NEWS.get(kinds, WakeReason.ANY)
+        reason = _REASONS.get(kinds, WakeReason.ANY)
         queue = self._channels.get(message[1])
-        tag = meta[:-2]
-        if not self._serving.has(tag):
-            if queue is not None:  # a version that is new here, or what nobody here knows
+        partition = self._serving.partition(meta[:-2])
+        if partition is None:
+            if queue is not None:  # a version that is new here, or none of ours
                 self._serving.suspect(queue)
-            return news
-        if WakeReason.JOBS_READY in news:  # hints, so they do no harm where nothing is
-            self._watch.has_ready(tag)
-        if WakeReason.EARLIER_DUE_TIME in news:
-            self._watch.has_sooner(tag)
-        return news
+            return reason
+        if WakeReason.JOBS_READY in reason:  # a hint, which does no harm if nothing is there
+            self._watch.has_ready(partition)
+        if WakeReason.EARLIER_DUE_TIME in reason:
+            self._watch.has_sooner(partition.tag)
+        return reason
 
     def _until_health_check(self, connection: Connection, now: float) -> float:
-        """Seconds until the next thing to do about a server that says nothing; does it if it is due."""
+        """Check a silent server if that is due. Return the seconds until the next step of the check."""
         if self._pinged_at is None:
             wait = self._heard_at + PING_AFTER - now
             if wait > 0.0:
@@ -169,7 +169,7 @@ class RedisWaiter:
             self._pinged_at = now
         wait = self._pinged_at + self._timeout - now
         if wait <= 0.0:
-            raise TimeoutError("the server does not answer on the connection for news")
+            raise TimeoutError("the server does not answer on the connection for notifications")
         return wait
 
     def _was_interrupted(self) -> bool:
@@ -193,14 +193,14 @@ class RedisWaiter:
         if self._pid != os.getpid():
             self._pid = os.getpid()
             self._guard = threading.Lock()  # the parent's may be held by a thread that does not exist here
-            self._connection = None  # the parent's; letting go of it closes this process's end alone
+            self._connection = None  # the parent's; dropping it closes only this process's end
             self._inside.close()
             self._outside.close()
             if not self._closed.is_set():
-                self._inside, self._outside = _bell()
+                self._inside, self._outside = _wake_sockets()
 
 
-def _bell() -> tuple[socket.socket, socket.socket]:
+def _wake_sockets() -> tuple[socket.socket, socket.socket]:
     inside, outside = socket.socketpair()
     inside.setblocking(False)
     outside.setblocking(False)
