@@ -82,7 +82,7 @@ class AdminHooks:
         store.layouts.create(queue)
         answer = store.calls.on_key(TOPOLOGY_PROMOTE, store.keys.topology(queue), version, partitions)
         reason, fields = cast("tuple[bytes, list[bytes]]", answer)
-        layout = store.layouts.noted(queue, fields)
+        layout = store.layouts.note(queue, fields)
         if reason:
             raise TopologyError(f"queue {queue!r}: {reason.decode()}")
         store.layouts.number_change(queue)
@@ -126,7 +126,7 @@ class AdminHooks:
             _refuse_if_any(queue, version, counts, frozenset(JobState))
         finally:
             stop_closing(store, partitions, owner)
-        layout = store.layouts.noted(queue, store.calls.on_key(TOPOLOGY_REMOVE, store.keys.topology(queue), version))
+        layout = store.layouts.note(queue, store.calls.on_key(TOPOLOGY_REMOVE, store.keys.topology(queue), version))
         store.layouts.number_change(queue)
         store.calls.run([Call(CLEAR, partition, ()) for partition in partitions])  # what it leaves does no harm
         publish_change(store, queue)
@@ -148,7 +148,7 @@ def _set_paused(store: Store, queue: str, *, paused: bool) -> None:
     reading the layout once more.
     """
     store.layouts.create(queue)
-    layout = store.layouts.noted(queue, store.calls.on_key(TOPOLOGY_PAUSE, store.keys.topology(queue), int(paused)))
+    layout = store.layouts.note(queue, store.calls.on_key(TOPOLOGY_PAUSE, store.keys.topology(queue), int(paused)))
     channel = store.keys.channel(queue)
     done: set[Partition] = set()
     for _ in range(ROUNDS):

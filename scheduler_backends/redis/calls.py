@@ -17,6 +17,13 @@ from scheduler_backends.redis.keys import Partition
 from scheduler_backends.redis.records import micros
 from scheduler_backends.redis.scripts import Script
 
+SHARED_SILENCE = 5.0
+"""
+Seconds after a failure in which the keys that all queues share are not used.
+
+In a cluster, calls on other servers need not wait for theirs each time.
+"""
+
 
 class Call(NamedTuple):
     """One script on one partition, or (script None) the words of a plain command."""
@@ -34,7 +41,7 @@ class Call(NamedTuple):
 
 
 class Calls:
-    """Carries out calls. Any thread."""
+    """Runs calls. Any thread."""
 
     def __init__(self, router: Router, clock: Clock | None) -> None:
         self.clock = clock
@@ -43,7 +50,7 @@ class Calls:
 
     @property
     def in_order(self) -> bool:
-        """Whether the calls of one `run` are carried out one after the other."""
+        """Whether the calls of one `run` are executed in their order."""
         return self._router.in_order
 
     def now(self) -> bytes:
@@ -52,7 +59,7 @@ class Calls:
 
     def run(self, calls: Sequence[Call], also: Sequence[Command] = ()) -> list[object]:
         """
-        The answers of *calls*, then those of the plain commands in *also*; errors of the library in their place.
+        Return the answers of *calls*, then those of the plain commands in *also*, with errors in their place.
 
         Raises `BackendClosed` after `close`.
         """
@@ -65,11 +72,11 @@ class Calls:
         return [translated(answer) if isinstance(answer, Exception) else answer for answer in answers]
 
     def one(self, script: Script, partition: Partition, *args: Word) -> object:
-        """The answer of one call; raises its error."""
+        """Return the answer of one call, or raise its error."""
         return self.all([Call(script, partition, args)])[0]
 
     def all(self, calls: Sequence[Call], also: Sequence[Command] = ()) -> list[object]:
-        """The answers; raises the first error, when all calls have been made."""
+        """Return the answers, or raise the first error once all calls were made."""
         answers = self.run(calls, also)
         for answer in answers:
             if isinstance(answer, BackendError):
@@ -77,7 +84,7 @@ class Calls:
         return answers
 
     def on_key(self, script: Script, key: bytes, *args: Word) -> object:
-        """The answer of a script on one key outside the partitions."""
+        """Return the answer of a script on one key outside the partitions."""
         self.check_open()
         words = (script.sha, 1, key, *args)
         (answer,) = self._router.run([Command(key, (b"EVALSHA", *words))])
@@ -88,16 +95,16 @@ class Calls:
         return answer
 
     def plain(self, *commands: Command) -> list[object]:
-        """The answers of plain commands; raises the first error."""
+        """Return the answers of plain commands, or raise the first error."""
         return self.all((), commands)
 
     def subscriber(self) -> Connection:
-        """A connection to wait for news on; raises the driver's errors."""
+        """Open a connection for notifications. Raises the driver's errors."""
         self.check_open()
         return self._router.subscriber()
 
     def close(self) -> None:
-        """Refuse further calls and let go of the connections."""
+        """Refuse further calls and close the connections."""
         self._closed.set()
         self._router.close()
 
@@ -122,9 +129,9 @@ class Calls:
 
 def what_succeeded(answers: Sequence[object]) -> list[object]:
     """
-    The answers with None for those that failed, which are logged; raises the first error where all failed.
+    Return the answers, with None in place of errors, which are logged. Raises the first error where all failed.
 
-    For moves that stand by themselves: what one partition cannot do keeps no other from its work.
+    For moves that are independent of each other: an error of one partition does not hide what the others did.
     """
     errors = [answer for answer in answers if isinstance(answer, BackendError)]
     if errors and len(errors) == len(answers):

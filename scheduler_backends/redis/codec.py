@@ -1,9 +1,9 @@
 """
-How a job is written: this room and `records` alone know milliseconds and bytes.
+How a job is written. Only this module and `records` deal with milliseconds and bytes.
 
 A record is opaque to Redis except for its fixed head, of which scripts read the level, max_retries and the times
-(prelude/record.lua). The store puts the two times before the body that is sent. Neither id, queue, version nor
-partition stand in it: the key and the field say those.
+(prelude/record.lua). enqueue.lua puts the two times before the body that is sent. Id, queue, version and partition are
+not part of it: they are in the key and the field.
 
     created us, run_at us | format, level, max_retries, nonce, timeout, sizes of type and extra | type, extra, payload
 """
@@ -45,7 +45,7 @@ _BODY = Struct("<BBI8sdHI")
 _MOMENT = Struct("<q")
 _PRIORITIES = tuple(Priority)
 
-# An enum's own look-up of a member is slow; these are met for every job.
+# An enum's own look-up of a member is slow, and these are needed for every job.
 _READY, _SCHEDULED, _LEASED, _SUCCEEDED = JobState.READY, JobState.SCHEDULED, JobState.LEASED, JobState.SUCCEEDED
 
 _new_job = maker_of(
@@ -100,7 +100,7 @@ def when_of(job: NewJob) -> bytes:
 
 
 def stored(job: NewJob, partition: Partition, now_us: int) -> Enqueued:
-    """The answer for a job that enqueue.lua has just stored; the same sums as there."""
+    """Return the result for a job that enqueue.lua has just stored. It calculates the times in the same way."""
     now = run_at = moment(now_us)
     state, due_at = _READY, None
     if job.run_at is not None or job.delay:
@@ -141,7 +141,7 @@ def leases_of(  # noqa: PLR0917 - called for every batch
     token: str,
     expires_us: int,
 ) -> tuple[list[Lease], list[Unread]]:
-    """The leases that lease.lua answered, and id, record and history of the jobs that cannot be read."""
+    """Return the leases that lease.lua gave, and id, record and history of the jobs that cannot be read."""
     expires_at = moment(min(expires_us, LAST_US))
     pasts = dict(zip(histories[::2], histories[1::2], strict=True))
     leases: list[Lease] = []
@@ -227,5 +227,5 @@ def error_text(error: ErrorDetail | None) -> bytes:
 
 
 def known(job: NewJob, partition: Partition, view: Sequence[bytes]) -> Enqueued:
-    """The answer for a job whose id is there already: new all the same where it came from this very NewJob."""
+    """Return the result for a job whose id is taken: new all the same if it was made from the same NewJob."""
     return _enqueued(job_of(partition, job.id.encode(), view), view[1][22:30] == bytes.fromhex(job.nonce))

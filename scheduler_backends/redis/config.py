@@ -11,22 +11,26 @@ from scheduler.topology import MAX_PARTITIONS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisConfig:
-    """
-    Where the keys stand and how long to wait.
-
-    prefix: all keys begin with it; two prefixes share nothing. partitions and active_version: what a queue that the
-    store has never seen begins with; a queue that is there already keeps what it has.
-
-    timeout: seconds for one connection attempt and for one answer; connections of an injected client use it as well,
-    where that client sets none. A call takes a small multiple of it at the most. topology_interval: seconds after which
-    a producer reads again how a queue is laid out, though nothing has told it to (workers look at each poll).
-    """
+    """Where the keys are, and how long calls wait."""
 
     prefix: str = "scheduler"
+    """All keys begin with it. Two prefixes share nothing."""
+
     partitions: int = 8
+    """Partitions of the first version of a queue that is new to the store. Existing queues keep what they have."""
+
     active_version: int = 1
+    """The number of the first version of a queue that is new to the store."""
+
     timeout: float = 3.0
+    """
+    Seconds for one connection attempt and for one answer. A call takes a small multiple of it at most.
+
+    Connections made from a given client use it where that client sets none.
+    """
+
     topology_interval: float = 10.0
+    """Seconds after which a producer reads a queue's layout again although nothing has changed, as far as it knows."""
 
     def __post_init__(self) -> None:
         check_name("prefix", self.prefix, ConfigError)

@@ -1,4 +1,4 @@
-"""Enqueue: to the right partition, past gates that are shut, and never twice."""
+"""Enqueue: each job to its partition, through gates that must be opened first, and never twice."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _route(
 def _look_in_draining(
     store: Store, older: Mapping[Partition, Sequence[_Addressed]], answers: list[Enqueued | None]
 ) -> None:
-    """Answer the jobs that a draining version has: an id is taken in whatever version it is kept."""
+    """Fill in the jobs that a draining version has: an id is taken whatever version has it."""
     calls = [Call(GET, partition, tuple(raw for _, _, raw in some)) for partition, some in older.items()]
     for (partition, some), views in zip(older.items(), store.calls.all(calls), strict=True):
         for (number, job, _), view in zip(some, cast("list[list[bytes] | None]", views), strict=True):
@@ -103,7 +103,7 @@ def _look_in_draining(
 def _send(
     store: Store, by_partition: Mapping[Partition, Sequence[_Addressed]], answers: list[Enqueued | None]
 ) -> tuple[list[_Addressed], list[_Known]]:
-    """Store what can be stored; answers the jobs whose partition is shut, and those whose id is taken."""
+    """Store what can be stored. Return the jobs whose partition is shut, and those whose id is taken."""
     calls = []
     now = store.calls.now()
     for partition, addressed in by_partition.items():
@@ -126,7 +126,7 @@ def _send(
 
 
 def _answer_known(store: Store, there: Sequence[_Known], answers: list[Enqueued | None]) -> list[_Addressed]:
-    """Answer those whose id is taken with the job that has it; those where it has gone meanwhile are answered."""
+    """Fill in the jobs whose id is taken. Return those where the job with that id has been deleted meanwhile."""
     calls = [Call(GET, partition, (raw,)) for (_, _, raw), partition, _ in there]
     gone: list[_Addressed] = []
     for (addressed, partition, is_repeat), views in zip(there, store.calls.all(calls), strict=True):
@@ -134,13 +134,13 @@ def _answer_known(store: Store, there: Sequence[_Known], answers: list[Enqueued 
         (view,) = cast("list[list[bytes] | None]", views)
         if view:
             answers[number] = known(job, partition, view)
-        elif not is_repeat:  # a repeat of what has run since is answered as it was stored
+        elif not is_repeat:  # a repeat of what has run since: the result is that of storing it
             gone.append(addressed)
     return gone
 
 
 def _slices(jobs: Sequence[NewJob]) -> Iterator[list[int]]:
-    """Numbers of jobs that may go in one round trip: not too many, not too much, and no id twice."""
+    """Yield the numbers of jobs that may go in one round trip: not too many, not too large, and no id twice."""
     numbers: list[int] = []
     seen: set[tuple[str, str]] = set()
     size = 0

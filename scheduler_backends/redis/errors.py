@@ -29,12 +29,12 @@ def should_log(text: str) -> bool:
     return True
 
 
-# The first line that fits decides. What may pass by itself is BackendUnavailable: callers then wait and repeat.
+# The first line that fits decides. What may end by itself is BackendUnavailable: callers then wait and repeat.
 _TABLE: tuple[tuple[type[Exception], type[BackendError], str], ...] = (
     (driver.AuthenticationError, BackendError, "Redis refuses the credentials"),
     (driver.AuthorizationError, BackendError, "Redis refuses the credentials"),
     (driver.NoPermissionError, BackendError, "Redis refuses a command to this user"),
-    (driver.OutOfMemoryError, BackendUnavailable, "Redis takes no new jobs: its memory is full (maxmemory)"),
+    (driver.OutOfMemoryError, BackendUnavailable, "Redis accepts no new jobs: its memory is full (maxmemory)"),
     (driver.ReadOnlyError, BackendUnavailable, "this Redis is a replica and takes no writes"),
     (driver.BusyLoadingError, BackendUnavailable, "Redis is still loading its data"),
     (driver.TimeoutError, BackendUnavailable, "Redis did not answer in time"),
@@ -49,15 +49,15 @@ _TABLE: tuple[tuple[type[Exception], type[BackendError], str], ...] = (
     (Exception, BackendError, "the driver failed"),  # such as a provider of credentials that raises
 )
 
-# What TLS says of a certificate reaches us as text in a ConnectionError. Waiting does not help.
+# A refused certificate comes as text in a ConnectionError. Waiting does not help.
 _REFUSED = re.compile("CERTIFICATE_VERIFY_FAILED|certificate verify failed|WRONG_VERSION_NUMBER")
 
-# Codes that the driver knows no class for, and that pass by themselves.
+# Errors that end by themselves, and for which the driver has no class.
 _PASSING = ("BUSY", "MISCONF", "NOREPLICAS", "UNBLOCKED", "MASTERDOWN", "LOADING", "OOM", "READONLY")
 
 
 def translated(error: Exception) -> BackendError:
-    """The library's error for one of the driver's, which becomes its cause."""
+    """Return the library's error for one of the driver's, which becomes its cause."""
     if isinstance(error, BackendError):
         return error
     for sort, ours, meaning in _TABLE:
@@ -72,7 +72,7 @@ def translated(error: Exception) -> BackendError:
 
 
 def is_of_wrong_type(error: BackendError) -> bool:
-    """Whether a key is of another type than ours: somebody else wrote it, and only what needs that key fails."""
+    """Whether a key has another type than ours: another program wrote it, and only what needs that key fails."""
     return "WRONGTYPE" in str(error)
 
 

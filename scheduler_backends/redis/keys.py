@@ -105,11 +105,11 @@ class Keys:
         return f"{{{self._queue(queue)}}}:topo".encode()
 
     def channel(self, queue: str) -> bytes:
-        """The channel on which news of a queue are published."""
-        return f"{self._queue(queue)}:wake".encode(errors="surrogatepass")
+        """The channel on which a queue's notifications are published."""
+        return f"{self._queue(queue)}:wake".encode()
 
     def partition(self, queue: str, version: int, number: int) -> Partition:
-        """The partition; the same object each time, as long as not too many others were asked for since."""
+        """The partition. The same object each time, unless very many others were used since."""
         name = (queue, version, number)
         partition = self._partitions.get(name)
         if partition is None:
@@ -120,9 +120,8 @@ class Keys:
         return partition
 
     def new_partition(self, queue: str, version: int, number: int) -> Partition:
-        """The partition, kept by nobody but who asks."""
-        # A forged lease may name a queue that none can have: its partition is one that nothing is in.
-        tag = f"{{{self._queue(queue)}:v{version}:p{number}}}".encode(errors="surrogatepass")
+        """The partition, without keeping it at hand."""
+        tag = f"{{{self._queue(queue)}:v{version}:p{number}}}".encode()
         return Partition(queue, version, number, tag)
 
     def _queue(self, queue: str) -> str:

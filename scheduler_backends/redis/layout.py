@@ -1,16 +1,27 @@
-"""How one queue is laid out."""
+"""How one queue is laid out: a value made of the hash of its topology, which other programs may have damaged."""
 
 from __future__ import annotations
 
+import re
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 
-from scheduler.topology import QueueTopology, partition_of
-from scheduler_backends.redis.keys import Partition
+from scheduler.errors import TopologyError
+from scheduler.limits import MAX_COUNT
+from scheduler.topology import MAX_PARTITIONS, QueueTopology, QueueVersion, VersionState, partition_of
+from scheduler_backends.redis.config import RedisConfig
+from scheduler_backends.redis.keys import Keys, Partition
+
+MAX_VERSIONS = 100  # at a time; one or two is what a queue has
+_NUMBER = re.compile(rb"\d{1,15}")
+_PAUSE = re.compile(rb"\d{1,15}:[01]")
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A queue's versions and partitions as they were at one moment. exists: False = the store knows no such queue."""
+    """A queue's versions and partitions as they were at one moment. exists: False = the store has no such queue."""
 
     topology: QueueTopology
     exists: bool
@@ -33,3 +44,58 @@ class Layout:
     def homes(self, job_id: str) -> list[Partition]:
         """Where a job of this id may stand: one partition a version, the active version's first."""
         return [partitions[partition_of(job_id, len(partitions))] for partitions in self.versions]
+
+
+def layout_of(queue: str, fields: Mapping[bytes, bytes], keys: Keys, config: RedisConfig) -> Layout:
+    """
+    The layout that *fields* describe. Without a version among them, what *queue* would be created with.
+
+    Raises `TopologyError` where they can be no topology of ours.
+    """
+
+    def refuse(field: bytes, why: str) -> TopologyError:
+        return TopologyError(f"the topology of queue {queue!r} is damaged: its field {field!r} {why}")
+
+    def number(field: bytes, text: bytes, at_most: int) -> int:
+        if not _NUMBER.fullmatch(text) or int(text) > at_most:
+            raise refuse(field, f"is no number of at most {at_most}")
+        return int(text)
+
+    sizes = {}
+    for field, text in fields.items():
+        if field.startswith(b"v:"):
+            version, size = number(field, field[2:], MAX_COUNT), number(field, text, MAX_PARTITIONS)
+            if not (version and size):
+                raise refuse(field, "is 0")
+            sizes[version] = size
+    if len(sizes) > MAX_VERSIONS:
+        raise TopologyError(f"the topology of queue {queue!r} is damaged: it has {len(sizes)} versions")
+    active = number(b"active", fields.get(b"active", b"0"), MAX_COUNT)
+    if (active or sizes) and active not in sizes:
+        raise refuse(b"active", "names none of its versions")
+    pause = fields.get(b"pause", b"0:0")
+    if not _PAUSE.fullmatch(pause):
+        raise refuse(b"pause", "is no number with 0 or 1")
+    epoch, *_ = (number(field, fields.get(field, b"0"), 10**15) for field in (b"epoch", b"highest", b"pauses"))
+    exists = bool(sizes)
+    if not exists:
+        active, sizes = config.active_version, {config.active_version: config.partitions}
+    versions = tuple(
+        QueueVersion(
+            version=version,
+            partitions=size,
+            state=VersionState.ACTIVE if version == active else VersionState.DRAINING,
+        )
+        for version, size in sorted(sizes.items())
+    )
+    make = keys.partition if exists else keys.new_partition
+    groups = [tuple(make(queue, one.version, number) for number in range(one.partitions)) for one in versions]
+    return Layout(
+        topology=QueueTopology(queue=queue, epoch=epoch, versions=versions),
+        exists=exists,
+        epoch=fields.get(b"epoch"),
+        pause=pause,
+        versions=tuple(sorted(groups, key=lambda group: group[0].version != active)),
+        partitions=tuple(chain.from_iterable(groups)) if exists else (),
+        read_at=time.monotonic(),
+    )

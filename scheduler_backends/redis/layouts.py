@@ -1,24 +1,20 @@
-"""How each queue is laid out, as far as this process knows, and how it learns that this has changed."""
+"""The layouts of queues, as this process has read them."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
 from typing import cast
 
 from scheduler.errors import BackendError, TopologyError
-from scheduler.topology import QueueTopology, QueueVersion, VersionState
 from scheduler_backends.redis.calls import Call, Calls
-from scheduler_backends.redis.changes import Changes
 from scheduler_backends.redis.client.router import Command
 from scheduler_backends.redis.config import RedisConfig
-from scheduler_backends.redis.described import described
 from scheduler_backends.redis.errors import is_of_wrong_type, log, should_log
 from scheduler_backends.redis.keys import Keys, Partition
-from scheduler_backends.redis.layout import Layout
-from scheduler_backends.redis.scripts import OPEN_GATE, TOPOLOGY_CREATE
+from scheduler_backends.redis.layout import Layout, layout_of
+from scheduler_backends.redis.scripts import CHANGE, OPEN_GATE, TOPOLOGY_CREATE
 
 ROUNDS = 5  # how often a change of the layout is followed within one call
 CACHED = 10_000  # layouts kept at hand besides those of queues that are served
@@ -28,24 +24,23 @@ class Layouts:
     """
     The layouts of all queues, read when first needed and whenever something shows that they have changed.
 
-    A queue that does not exist is remembered only for who serves it: names may come from requests, without end.
+    A queue that does not exist is remembered only while it is served: names may come from requests, without end.
 
-    Any thread: a layout is a value, and the dictionary's own operations are atomic. A worker with an old layout is late
-    for a new version, never wrong; a producer with an old one meets a sealed gate.
+    Any thread: a layout is a value, and the dictionary's own operations are atomic. A stale layout is safe: a worker
+    only sees a new version later, and a producer is rejected by the sealed partition and reads the layout again.
     """
 
-    def __init__(self, calls: Calls, keys: Keys, config: RedisConfig, changes: Changes) -> None:
+    def __init__(self, calls: Calls, keys: Keys, config: RedisConfig) -> None:
         self._calls = calls
         self._keys = keys
         self._config = config
-        self._changes = changes
         self._known: dict[str, Layout] = {}
         self.served: frozenset[str] = frozenset()  # queues of which it matters that they were read again
         self.reading = 0  # grows whenever a layout that is served turns out to be another
         self._warned = False
 
     def of(self, queue: str, *, fresh: bool = False) -> Layout:
-        """The layout of *queue*, read anew where that is asked for or the one known is old or not there."""
+        """The layout of *queue*, read again where *fresh* says so, or where the one known is old or missing."""
         known = self._known.get(queue)
         if (
             known is None
@@ -94,7 +89,7 @@ class Layouts:
             if isinstance(answer, BackendError) and not is_of_wrong_type(answer):
                 raise answer
             try:
-                layouts[name] = self._note(name, answer, served=served)
+                layouts[name] = self.note(name, answer, served=served)
             except TopologyError as error:
                 layouts[name] = error
         return layouts
@@ -110,26 +105,33 @@ class Layouts:
             if not is_of_wrong_type(error):
                 raise
             fields = error
-        return self._note(queue, fields)
+        return self.note(queue, fields)
 
     def open(self, layout: Layout, partitions: Iterable[Partition]) -> None:
         """Open the gates of *partitions* of one queue, which were never opened, or are sealed and stay so."""
-        self._changes.number(layout.topology.queue)
+        self.number_change(layout.topology.queue)
         self._calls.all([Call(OPEN_GATE, partition, (layout.pause,)) for partition in partitions])
 
     def number_change(self, queue: str) -> None:
-        """Give *queue* the next number, by which all that serve it see that its layout was changed."""
-        self._changes.number(queue)
+        """
+        Give *queue* the next number, by which all that serve it see that its layout has changed.
 
-    def noted(self, queue: str, fields: object) -> Layout:
-        """The layout that a script of this queue's topology has answered, remembered."""
-        return self._note(queue, fields)
+        It is given after the layout was written, and again before any gate is opened. So a job that entered a version
+        did so after the number by which a worker learns of that version, whatever died in between.
+        """
+        self._calls.one(CHANGE, self._keys.shared, queue.encode())
 
-    def _note(self, queue: str, fields: object, *, served: bool = False) -> Layout:
+    def note(self, queue: str, fields: object, *, served: bool = False) -> Layout:
+        """Remember and return the layout that a script of this queue's topology has returned."""
         if isinstance(fields, BackendError):
             raise TopologyError(f"the topology of queue {queue!r} is damaged: its key is no hash") from fields
-        layout = self._layout(queue, _as_mapping(fields))
+        layout = layout_of(queue, _as_mapping(fields), self._keys, self._config)
         known = self._known.get(queue)
+        active = layout.topology.active
+        if known is None and not self._warned and layout.exists and active.partitions != self._config.partitions:
+            self._warned = True
+            message = "queue %r has %d partitions in its version %d, not the %d of RedisConfig; the store decides"
+            log.warning(message, queue, active.partitions, active.version, self._config.partitions)
         if layout.exists or served:
             self._known[queue] = layout
             while len(self._known) > CACHED + len(self.served):
@@ -141,40 +143,6 @@ class Layouts:
         if is_other or (known is None and queue in self.served):
             self.reading += 1
         return layout
-
-    def _layout(self, queue: str, fields: Mapping[bytes, bytes]) -> Layout:
-        told = described(queue, fields)
-        sizes = told.sizes
-        exists = bool(sizes)
-        active = told.active if exists else self._config.active_version
-        if exists and not self._warned and queue not in self._known and sizes.get(active) != self._config.partitions:
-            self._warned = True
-            log.warning(
-                "queue %r has %d partitions in its version %d, not the %d of RedisConfig; the store decides",
-                queue,
-                sizes.get(active, 0),
-                active,
-                self._config.partitions,
-            )
-        versions = tuple(
-            QueueVersion(
-                version=version,
-                partitions=size,
-                state=VersionState.ACTIVE if version == active else VersionState.DRAINING,
-            )
-            for version, size in sorted((sizes or {active: self._config.partitions}).items())
-        )
-        make = self._keys.partition if exists else self._keys.new_partition
-        groups = [tuple(make(queue, one.version, number) for number in range(one.partitions)) for one in versions]
-        return Layout(
-            topology=QueueTopology(queue=queue, epoch=told.epoch, versions=versions),
-            exists=exists,
-            epoch=fields.get(b"epoch"),
-            pause=told.pause,
-            versions=tuple(sorted(groups, key=lambda group: group[0].version != active)),
-            partitions=tuple(chain.from_iterable(groups)) if exists else (),
-            read_at=time.monotonic(),
-        )
 
 
 def _as_mapping(fields: object) -> Mapping[bytes, bytes]:

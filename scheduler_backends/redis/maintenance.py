@@ -1,4 +1,4 @@
-"""The moves that look for their jobs themselves: promote, recover and trim."""
+"""The moves that find their jobs by themselves: promote, recover and trim."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from scheduler_backends.redis.spreading import Moved, spread
 from scheduler_backends.redis.store import Store
 
 TRIMMED = 64  # partitions that one call trims and mends, in turn
-EXACT = 128  # partitions that a recovery asks all, so that it can say when the next lease expires
+EXACT = 128  # partitions: up to so many, a recovery asks all, and so finds when the next lease expires
 
 
 class MaintenanceHooks:
@@ -60,7 +60,7 @@ class MaintenanceHooks:
                 is_ready = moved
                 waits[partition.tag] = next_us
             if is_ready:
-                store.watch.has_ready(partition.tag)
+                store.watch.has_ready(partition)
             for roster in relied_on:
                 store.watch.note_due(roster, partition, next_us)
             return Moved(moved, more > 0)
@@ -155,5 +155,5 @@ class MaintenanceHooks:
 
 
 def _soonest(waits: dict[bytes, int]) -> float | None:
-    """Seconds until the first of these moments; below 0 stands for none."""
+    """Seconds until the first of these moments. Values below 0 mean none."""
     return min((us / 1_000_000 for us in waits.values() if us >= 0), default=None)

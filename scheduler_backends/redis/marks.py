@@ -1,4 +1,4 @@
-"""Marks of leases: which partitions have any that may have expired, without asking each of them."""
+"""Marks of leases: which partitions may have expired ones, without asking each partition."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, cast
 
 from scheduler.errors import BackendError
-from scheduler_backends.redis.calls import Call, Calls
+from scheduler_backends.redis.calls import SHARED_SILENCE, Call, Calls
 from scheduler_backends.redis.client.node import Word
 from scheduler_backends.redis.errors import log, should_log
 from scheduler_backends.redis.keys import Keys, Partition
@@ -23,9 +23,6 @@ FRESH = 5.0  # seconds for which a mark need not be written again, less where le
 REMEMBERED = 16_384  # partitions whose last mark is remembered
 
 
-SILENCE = 5.0  # seconds after a failure: in a cluster, other servers are not to wait for this one in every call
-
-
 class Mark(NamedTuple):
     """That leases of a partition may have expired."""
 
@@ -37,7 +34,7 @@ class Marks:
     """
     The sorted set `leases`: partition → a moment not after its first lease expires.
 
-    A hint: what is lost of it is found by the round that looks at all partitions in turn. Any thread.
+    A hint: leases whose mark was lost are found by the round that looks at all partitions in turn. Any thread.
     """
 
     def __init__(self, calls: Calls, keys: Keys) -> None:
@@ -46,7 +43,7 @@ class Marks:
         self._fresh: dict[bytes, float] = {}  # until when a mark of ours is good enough, by time.monotonic()
         self._pid = os.getpid()
         self._lock = threading.Lock()  # guards the two below; made anew in a forked child
-        self._own: dict[bytes, bytes] = {}  # partition -> its mark, where that is ours alone
+        self._own: dict[bytes, bytes] = {}  # partition -> its mark, if only this process has written it
         self._held: dict[bytes, int] = {}  # how many of the leases taken here in a partition were not given up yet
         self._owed: set[bytes] = set()  # partitions that have leases without a mark, since the server was away
         self._silent_until = 0.0  # by time.monotonic()
@@ -56,10 +53,10 @@ class Marks:
         self, partitions: Sequence[Partition], ahead: Callable[[], Sequence[Partition]], milliseconds: int
     ) -> list[Call]:
         """
-        What is to be called before leases are taken from *partitions*, so that no lease is without a mark.
+        Return the calls to make before leases are taken from *partitions*, so that no lease is without a mark.
 
-        Nothing where a mark is there already; else *ahead* names others that are marked in the same call. On a cluster
-        the order of calls holds nothing: the call is made here.
+        None where they are marked already; otherwise the partitions of *ahead* are marked in the same call. In a
+        cluster, calls are not executed in their order: there the call is made here.
         """
         now = time.monotonic()
         if now < self._silent_until:
@@ -87,7 +84,7 @@ class Marks:
         return []
 
     def take(self, call: Call, answer: object) -> None:
-        """Note the answer of a call that `before` has made."""
+        """Note the answer of a call that `before` has returned."""
         tags = cast("tuple[bytes, ...]", call.args[2:])
         with self._guard():
             for tag, mark in zip(
@@ -98,7 +95,7 @@ class Marks:
                 else:
                     self._own.pop(tag, None)
         if isinstance(answer, BackendError):
-            self._silent_until = time.monotonic() + SILENCE
+            self._silent_until = time.monotonic() + SHARED_SILENCE
             for tag in tags:
                 self._fresh.pop(tag, None)
             if len(self._owed) < REMEMBERED:
@@ -106,18 +103,18 @@ class Marks:
             _warn(answer)
 
     def taken(self, partition: Partition, count: int) -> None:
-        """So many leases were taken in a partition."""
+        """*count* leases were taken in a partition."""
         with self._guard():
             if partition.tag in self._own:
                 self._held[partition.tag] = self._held.get(partition.tag, 0) + count
 
     def in_doubt(self, partition: Partition) -> None:
-        """Leases may have been taken there, and nobody here knows of them."""
+        """Leases may have been taken there that no reply has reported."""
         with self._guard():
             self._own.pop(partition.tag, None)
 
     def given_up(self, partition: Partition, count: int) -> None:
-        """So many leases of a partition ended."""
+        """*count* leases of a partition have ended."""
         with self._guard():
             left = self._held.get(partition.tag, 0) - count
             if left > 0:
@@ -126,7 +123,7 @@ class Marks:
                 self._held.pop(partition.tag, None)
 
     def tidy(self) -> None:
-        """Take off the marks that are ours alone and for which nothing is held any more: nobody need look there."""
+        """Remove the marks that only this process has written and under which it holds nothing any more."""
         now = time.monotonic()
         with self._guard():
             idle = [tag for tag in self._own if tag not in self._held and self._fresh.get(tag, 0.0) <= now]
@@ -148,7 +145,7 @@ class Marks:
         return self._lock
 
     def passed(self, roster: Roster) -> list[Mark]:
-        """Partitions of *roster* whose leases may have expired, at most a page of them, those first that are late."""
+        """Partitions of *roster* whose leases may have expired, at most a page of them, the earliest first."""
         found: list[Mark] = []
         for _ in range(PAGES):
             (answer,) = self._calls.run([Call(MARKED, self._shared, (self._calls.now(), self._passed_over, PAGE))])
@@ -175,9 +172,9 @@ class Marks:
 
     def settle(self, marks: Sequence[Mark], waits: Mapping[bytes, int]) -> bool:
         """
-        The partitions were looked into: in how many microseconds their first lease expires, below 0 = they have none.
+        Write new marks of partitions that were asked. Returns whether the store accepted them.
 
-        Answers whether the store took note of it.
+        waits: in how many microseconds the first lease of each partition expires; below 0 = it has none.
         """
         words: list[Word] = []
         for partition, score in marks:

@@ -1,4 +1,4 @@
-"""What becomes of the jobs that a lease call met and cannot read."""
+"""Setting aside the jobs that a lease call has taken and cannot read."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from scheduler_backends.redis.salvage import later_format, why_unreadable
 from scheduler_backends.redis.scripts import QUARANTINE
 from scheduler_backends.redis.store import Store
 
-LATER = 30_000  # milliseconds until a job of a later format is met again: by then a newer release may take it
+LATER = 30_000  # milliseconds until a job of a later format is ready again: a newer release may take it then
 
 
 def set_aside(store: Store, partition: Partition, group: bytes, jobs: Sequence[Unread]) -> BackendError | None:
     """
     End the leases of *jobs* in *group*: those of a later format wait, the others are dead.
 
-    No record and no history is written. Returns why that could not be done: then they are met again once their
-    lease has run out, and nothing else about the lease call is wrong.
+    No record and no history is written. Returns the error if that failed: the jobs are set aside after their leases
+    have expired, and the other jobs of the lease call are not affected.
     """
     formats = [later_format(record) for _, record, _ in jobs]
     words = [

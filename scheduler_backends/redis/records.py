@@ -1,4 +1,4 @@
-"""The parts of a record and of a history, each read by itself; what cannot be read raises, and some `Damaged`."""
+"""The parts of a record and of a history, each read on its own. What cannot be read raises, some of it `Damaged`."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ NO_EXTRA: tuple[None, None] = (None, None)
 NO_HISTORY: History = (0, 0, ())
 
 
-class Damaged(Exception):  # noqa: N818 - says what the record is
-    """A part that cannot be read; says why, and quotes nothing of it."""
+class Damaged(Exception):  # noqa: N818 - names what the record is
+    """A part that cannot be read. The message says why, and quotes nothing of it."""
 
 
 def micros(moment: datetime) -> int:

@@ -1,4 +1,4 @@
-"""Repair what damage by hand has made unfindable: leases without an expiry, and jobs in no index."""
+"""Repair what damage by hand has made impossible to find: leases without an expiry, and jobs in no index."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def _mend(store: Store, partition: Partition, answer: tuple[int, int, int, bytes
 
 
 def _restore(store: Store, partition: Partition, since: bytes) -> int:
-    """Make some ready that stand in no index, and return how many; below 0 where that could not be told."""
-    found: set[bytes] = set()  # in no other index than, perhaps, a list of ready jobs
+    """Make some jobs ready that are in no index. Returns how many; below 0 if that could not be determined."""
+    found: set[bytes] = set()  # in no index, except perhaps a list of ready jobs
     place = b"0"
     while True:
         place, ids = cast("tuple[bytes, list[bytes]]", store.calls.one(SEARCH, partition, place))

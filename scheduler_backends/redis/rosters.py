@@ -1,4 +1,4 @@
-"""The partitions of the queues that somebody serves, in order, and whose turn it is to be looked at."""
+"""The partitions of the queues that are served, in order, and whose turn it is to be looked at."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class Roster:
     """
     The partitions of some queues as one reading of their layouts has them. Any thread.
 
-    The sets hold tags of partitions that nobody has looked at since the news of their queues are heard: `unglanced` for
-    ready jobs, `unlooked` for due ones. They hold all while nobody listens.
+    Two sets hold the tags of partitions that were not looked at since notifications of their queues are received:
+    `unglanced` for ready jobs, `unlooked` for due ones. They hold all while none are received.
     """
 
     __slots__ = (
         *("_asked", "by_queue", "names", "partitions", "place", "reading"),
-        *("_places", "_turns", "since", "unglanced", "unlooked"),
+        *("_places", "since", "unglanced", "unlooked"),
     )
 
     def __init__(self, asked: Sequence[str], by_queue: Mapping[str, Sequence[Partition]], reading: int) -> None:
@@ -34,32 +34,21 @@ class Roster:
         self.unglanced: set[bytes] = set(self.place)
         self.unlooked: set[bytes] = set(self.place)
         self._places: dict[str, int] = {}
-        self._turns: dict[str, int] = {}  # by queue: the place of the partition that had its turn last
 
     def take_over(self, older: Roster) -> None:
         """Take over what is known of the partitions that *older* has as well."""
         self.since = older.since
         if older.place.keys() == self.place.keys():  # the same sets: a look at all of them may be under way
-            self.unglanced, self.unlooked, self._turns = older.unglanced, older.unlooked, older._turns
+            self.unglanced, self.unlooked = older.unglanced, older.unlooked
             return
         self.unglanced = {tag for tag in self.place if tag not in older.place or tag in older.unglanced}
         self.unlooked = {tag for tag in self.place if tag not in older.place or tag in older.unlooked}
 
     def forget(self, since: int) -> None:
-        """Nothing is known of any partition."""
+        """Forget what is known of the partitions."""
         self.since = since
         self.unglanced = set(self.place)
         self.unlooked = set(self.place)
-
-    def next_of(self, some: Sequence[Partition], count: int) -> list[Partition]:
-        """So many of *some*, which are of one queue, after the one that had its turn last."""
-        last = self._turns.get(some[0].queue, -1)
-        first = next((k for k, one in enumerate(some) if self.place.get(one.tag, 0) > last), 0)
-        return [some[(first + k) % len(some)] for k in range(count)]
-
-    def had_turn(self, partition: Partition) -> None:
-        """The turn in its queue goes on to those after it."""
-        self._turns[partition.queue] = self.place.get(partition.tag, 0)
 
     def next_name(self) -> str:
         """One queue after the other."""
@@ -73,7 +62,7 @@ class Roster:
         return [self.partitions[place] for place in places]
 
     def in_turn(self, purpose: str, count: int) -> list[Partition]:
-        """So many partitions, each time the next ones: all after a while. Where there are few, all of them."""
+        """The next *count* partitions, so that all have their turn after a while. All of them where there are fewer."""
         total = len(self.partitions)
         if total <= count:
             return list(self.partitions)

@@ -30,7 +30,7 @@ from scheduler_backends.redis.records import (
 _FIELDS = (
     "type", "payload", "priority", "run_at", "created_at", "max_retries", "timeout", "retry_policy", "idempotency_key",
     "metadata",
-)  # fmt: skip  # those that stand in a record
+)  # fmt: skip  # those in a record
 _IN_HISTORY = ("attempts", "crashes", "errors")
 
 _T = TypeVar("_T")
@@ -53,26 +53,26 @@ def later_format(record: bytes) -> int | None:
 
 
 def why_unreadable(raw_id: bytes, record: bytes, past: bytes | None) -> str:
-    """Which fields cannot be read and why, without a word of what stands in them."""
+    """Return which fields cannot be read and why, without quoting what they hold."""
     return _Reader(raw_id, record, past).why
 
 
 def salvage(job: Job, raw_id: bytes, record: bytes, past: bytes | None) -> Job:
-    """*job* with what can be read; its last error says what cannot."""
+    """Return *job* with what can be read. Its last error says what cannot."""
     reader = _Reader(raw_id, record, past)
     attempts, crashes, errors = reader.history
     if job.state is JobState.LEASED or job.state is JobState.SUCCEEDED:
         attempts += 1
     # Made when it is read: record and history stay as they are, for a release that can read them.
-    told = ErrorDetail(kind=UNREADABLE, message=reader.why)
-    errors = (*errors, ErrorRecord.of(told, attempt=attempts, at=job.finished_at or job.due_at or job.run_at))
+    detail = ErrorDetail(kind=UNREADABLE, message=reader.why)
+    errors = (*errors, ErrorRecord.of(detail, attempt=attempts, at=job.finished_at or job.due_at or job.run_at))
     return replace(
         job,
         attempts=attempts,
         crashes=crashes,
         errors=errors,
         unreadable=tuple(reader.reasons),
-        **reader.fields,  # type: ignore[arg-type]  # each as its decoder answers it
+        **reader.fields,  # type: ignore[arg-type]  # each as its decoder returns it
     )
 
 
@@ -90,7 +90,7 @@ class _Reader:
 
     @property
     def why(self) -> str:
-        """The reasons, those that are the same told once."""
+        """The reasons, equal ones once."""
         fields: dict[str, list[str]] = {}
         for name, reason in self.reasons.items():
             fields.setdefault(reason, []).append(name)
@@ -145,7 +145,7 @@ def _within(record: bytes, start: int, end: int) -> bytes:
 
 
 def _reason(error: Exception, names: tuple[str, ...]) -> str:
-    """Our own words for *error*: those of a decoder may quote what it read."""
+    """A text of our own for *error*: that of a decoder may quote what it has read."""
     if isinstance(error, ConfigError | InvalidJob):
         return error.message if error.field in names else f"({error.field}) {error.message}"
     if isinstance(error, Damaged):

@@ -1,49 +1,63 @@
-"""The queues that somebody serves: all their partitions, and how a change of their layouts is learned of."""
+"""The queues that are served: all their partitions, and how changes of their layouts are noticed."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import cast
 
 from scheduler.errors import BackendError, BackendUnavailable
-from scheduler_backends.redis.calls import Call, Calls
-from scheduler_backends.redis.changes import Changes
+from scheduler_backends.redis.calls import SHARED_SILENCE, Call, Calls
+from scheduler_backends.redis.client.router import Command
 from scheduler_backends.redis.errors import log, should_log
-from scheduler_backends.redis.keys import Partition
+from scheduler_backends.redis.keys import Keys, Partition
 from scheduler_backends.redis.layouts import ROUNDS, Layouts
 from scheduler_backends.redis.rosters import Roster
 
 ROSTERS = 32  # sets of queues kept at hand
-READ_EVERY = 0.5  # seconds between two readings of layouts that nothing says have changed
+READ_EVERY = 0.5  # seconds between two readings of a layout that has not changed, as far as is known
+
+
+_Change = tuple[bytes, float]  # a queue and the number of its last change
 
 
 class Serving:
-    """Asks the partitions of queues that are served. Any thread."""
+    """
+    The rosters of served queues, and calls on all of their partitions. Any thread.
 
-    def __init__(self, calls: Calls, layouts: Layouts, changes: Changes, interval: float) -> None:
+    Changes are read from the sorted set `changes`: queue → number of its last change, the highest of all so far plus
+    one. One read says for all queues which have changed since the last one.
+    """
+
+    def __init__(self, calls: Calls, layouts: Layouts, keys: Keys, interval: float) -> None:
         self._calls = calls
         self._layouts = layouts
-        self._changes = changes
+        self._changes = keys.shared.key("changes")
         self._interval = interval
         self._rosters: dict[tuple[str, ...], Roster] = {}
         self._suspect: set[str] = set()  # queues that have changed, or may have, since their layout was read
         self._read_at = 0.0  # when a layout was read again last, by time.monotonic()
+        self._last: _Change | None = None  # up to which all layouts known here are up to date; None = nothing is known
+        self._silent_until = 0.0  # by time.monotonic()
 
-    def has(self, tag: bytes) -> bool:
-        """Whether somebody here serves the partition with this tag."""
-        return any(tag in roster.place for roster in tuple(self._rosters.values()))
+    def partition(self, tag: bytes) -> Partition | None:
+        """The partition with this tag, if it is served here."""
+        for roster in tuple(self._rosters.values()):
+            if (place := roster.place.get(tag)) is not None:
+                return roster.partitions[place]
+        return None
 
     def suspect(self, queue: str) -> None:
-        """The layout known of *queue* may be old: read it again when the queue is next served."""
+        """Read the layout of *queue* again when the queue is next served: the one known may be old."""
         self._suspect.add(queue)
 
     def roster(self, queues: Sequence[str]) -> Roster:
         """The partitions of *queues*, as far as is known; what is not known is read."""
         names = tuple(queues)
         roster = self._rosters.get(names)
-        if not self._changes.are_known and self._changes.start():
-            self._suspect.update(self._layouts.all_known())
+        if self._last is None:
+            self._learn_from_now_on()
         if roster is not None:
             self._suspect_the_next(roster)
         suspected = [] if not self._suspect else [name for name in names if name in self._suspect]
@@ -58,7 +72,7 @@ class Serving:
         return roster
 
     def _suspect_the_next(self, roster: Roster) -> None:
-        # In turn, and seldom: for a change that nobody could tell of, such as one by hand.
+        # In turn, and seldom: for a change without a number, such as one made by hand.
         now = time.monotonic()
         if now - self._read_at < READ_EVERY:
             return
@@ -79,7 +93,7 @@ class Serving:
         except BackendError:
             self._suspect.update(queues)
             raise
-        else:  # one that is damaged is served as it was known, and read each time until it is mended
+        else:  # a damaged one is served as it was known, and read each time until it is repaired
             self._suspect.update(name for name in queues if name not in found)
 
     def _new_roster(self, names: tuple[str, ...], older: Roster | None) -> Roster:
@@ -107,7 +121,7 @@ class Serving:
         self, queues: Sequence[str], ask: Callable[[Roster, Sequence[Partition]], Sequence[Call]]
     ) -> list[tuple[Call, object]]:
         """
-        The calls on the partitions of *queues*, each with its answer; errors of the library stand in place of those.
+        Call the partitions of *queues*. Returns each call with its answer, or with the library's error.
 
         *ask* makes the calls for some partitions of a roster, first for all of them. Whether a layout has changed is
         read in the same round trip, so that a version or a queue that is new since the last call is not overlooked: its
@@ -118,7 +132,7 @@ class Serving:
         partitions: Sequence[Partition] = roster.partitions
         for _ in range(ROUNDS):
             calls = ask(roster, partitions) if partitions else []
-            questions = self._changes.questions()
+            questions = self._questions()
             answers = self._calls.run(calls, questions)
             results.extend(zip(calls, answers, strict=False))
             if not questions:
@@ -129,7 +143,7 @@ class Serving:
             except BackendError:
                 if not results:
                     raise
-                return results  # what was moved must not be lost to the caller; the change is met again
+                return results  # what was moved must not be lost to the caller; the change is noticed again
             partitions = [one for one in roster.partitions if one.tag not in older.place] if roster is not older else []
             if not partitions:
                 return results
@@ -138,18 +152,45 @@ class Serving:
     def _follow(self, queues: Sequence[str], roster: Roster, answer: object) -> Roster:
         """The roster after what has changed in the store; the same one where nothing has."""
         if isinstance(answer, BackendError):
-            self._changes.failed()
+            self._silent_until = time.monotonic() + SHARED_SILENCE
             raise answer
-        news = self._changes.since(answer)
-        if news is None:  # the store has lost what it had told: read all again
-            if self._changes.start():
-                self._suspect.update(self._layouts.all_known())
+        last, changes = self._last, _changes_in(answer)
+        if last is None or (not changes and last[1]):  # the store has lost the last change known: read all again
+            self._learn_from_now_on()
             return self.roster(queues)
-        changed, last = news
+        changed = {name.decode(errors="replace") for name, number in changes if (name, number) != last and name}
         if changed:
-            # First, so that a layout is never taken for newer than it is. Those that others serve are read by them.
+            # First, so that a layout is never taken for newer than it is.
             served = self._layouts.served
             self._suspect.update(name for name in changed if name in served or self._layouts.known(name) is not None)
             roster = self.roster(queues)
-        self._changes.note(last)
+        if changes:
+            self._last = changes[-1]
         return roster
+
+    def _learn_from_now_on(self) -> None:
+        """Find the last change, if the server replies. Layouts that were read before may be old."""
+        if time.monotonic() < self._silent_until:
+            return
+        command = Command(self._changes, (b"ZRANGE", self._changes, 0, 0, b"REV", b"WITHSCORES"))
+        (answer,) = self._calls.run((), [command])
+        if isinstance(answer, BackendError):
+            self._silent_until = time.monotonic() + SHARED_SILENCE
+            return
+        self._last = (_changes_in(answer) or [(b"", 0.0)])[0]
+        self._suspect.update(self._layouts.all_known())
+
+    def _questions(self) -> list[Command]:
+        """The command that reads what has changed, if it is to be sent now. The last change known comes with it."""
+        if self._last is None or time.monotonic() < self._silent_until:
+            return []
+        first = b"%.0f" % self._last[1]
+        return [Command(self._changes, (b"ZRANGEBYSCORE", self._changes, first, b"+inf", b"WITHSCORES"))]
+
+
+def _changes_in(answer: object) -> list[_Change]:
+    flat = cast("Sequence[bytes] | Sequence[tuple[bytes, float]]", answer)
+    if flat and not isinstance(flat[0], bytes):  # RESP3 has pairs
+        return [(name, float(score)) for name, score in cast("Sequence[tuple[bytes, float]]", flat)]
+    words = cast("Sequence[bytes]", flat)
+    return [(name, float(score)) for name, score in zip(words[::2], words[1::2], strict=True)]

@@ -8,7 +8,6 @@ from scheduler.clock import Clock
 from scheduler.queues import Retention
 from scheduler.waiting import WaiterRegistry
 from scheduler_backends.redis.calls import Calls
-from scheduler_backends.redis.changes import Changes
 from scheduler_backends.redis.client.router import Router
 from scheduler_backends.redis.config import RedisConfig
 from scheduler_backends.redis.keys import Keys
@@ -26,9 +25,8 @@ class Store:
         self.retention = retention
         self.keys = Keys(config.prefix)
         self.calls = Calls(router, clock)
-        changes = Changes(self.calls, self.keys)
-        self.layouts = Layouts(self.calls, self.keys, config, changes)
-        self.serving = Serving(self.calls, self.layouts, changes, config.topology_interval)
+        self.layouts = Layouts(self.calls, self.keys, config)
+        self.serving = Serving(self.calls, self.layouts, self.keys, config.topology_interval)
         self.watch = Watch(self.calls)
         self.marks = Marks(self.calls, self.keys)
         self.waiters = WaiterRegistry()

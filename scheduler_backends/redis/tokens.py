@@ -1,4 +1,4 @@
-"""Which lease tokens may have been used before, so that a repeat is known for one."""
+"""Which lease tokens are new, so that a repeated lease call is recognised."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _used: PerProcess[_Used] = PerProcess()  # not a backend's: a call may be repeat
 
 def is_first_use(token: str) -> bool:
     """
-    Whether no lease call can have been made with *token* before; from now on it counts as used.
+    Return whether no lease call can have used *token* before. From now on it counts as used.
 
-    False costs a call one look at all partitions. It is the answer for every token that another process has made, and
-    for one of this process that is used after a later one.
+    True is certain: tokens of this process are numbered, and none as high was used in it. False may be a new token all
+    the same, made by another process or used after a later one; it costs the call one look at all partitions.
     """
     number = own_number(token)
     if number is None:

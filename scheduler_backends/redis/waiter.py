@@ -16,7 +16,7 @@ from scheduler_backends.redis.errors import fail
 from scheduler_backends.redis.store import Store
 
 _REASONS = {b"r": WakeReason.JOBS_READY, b"d": WakeReason.EARLIER_DUE_TIME}  # any other message may mean both
-HEEDED = 1.0  # seconds after a wait for which the next one may be expected
+ACTIVE_FOR = 1.0  # seconds after a wait for which the next one may be expected
 PING_AFTER = 10.0  # seconds without a message; a connection that was cut off silently is found so
 
 
@@ -49,9 +49,9 @@ class RedisWaiter(DescriptorWaiter):
         finally:
             self._left_at = time.monotonic()
 
-    def is_heeded(self) -> bool:
-        """Return whether another thread waits, or has just done so: it reads what is published at once."""
-        return self._thread != threading.get_ident() and time.monotonic() - self._left_at < HEEDED
+    def is_active(self) -> bool:
+        """Return True if another thread waits, or has just done so: what is published is then received at once."""
+        return self._thread != threading.get_ident() and time.monotonic() - self._left_at < ACTIVE_FOR
 
 
 class SubscribedSource:
@@ -122,15 +122,15 @@ class SubscribedSource:
         kinds, _, meta = message[2].partition(b" ")
         reason = _REASONS.get(kinds, WakeReason.ANY)
         queue = self._channels.get(message[1])
-        tag = meta[:-2]
-        if not self._store.serving.has(tag):
+        partition = self._store.serving.partition(meta[:-2])
+        if partition is None:
             if queue is not None:  # of a version that this process does not know yet
                 self._store.serving.suspect(queue)
             return reason
         if WakeReason.JOBS_READY in reason:  # hints, so they do no harm where nothing is
-            self._store.watch.has_ready(tag)
+            self._store.watch.has_ready(partition)
         if WakeReason.EARLIER_DUE_TIME in reason:
-            self._store.watch.has_sooner(tag)
+            self._store.watch.has_sooner(partition.tag)
         return reason
 
     def _check_health(self, connection: Connection, now: float) -> None:

@@ -1,32 +1,30 @@
-"""What this process knows of partitions because it listens to their news, so that it need not ask all of them."""
+"""What is known of partitions from their notifications, so that a call need not ask all of them."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from scheduler_backends.redis.calls import Calls
+from scheduler_backends.redis.hints import ReadyHints
 from scheduler_backends.redis.keys import Partition
 from scheduler_backends.redis.rosters import FEW, Roster
 
 NEVER = -1  # microseconds, as scripts write that nothing waits
-KNOWN = 100_000  # hints; when there are more, it is better to look
 LEAST_WORTH = 4.0  # jobs
 MOST_WORTH = 32.0
 LOOK_EVERY = 0.5  # seconds between two steps of the slow round
-SCAN = 256  # hints from which on queues are asked for their hints, and not hints for their queues
 
 
 class Listener(Protocol):
-    """A waiter whose connection is subscribed to the news of some queues."""
+    """A waiter whose connection is subscribed to the notifications of some queues."""
 
     names: frozenset[str]
 
-    def is_heeded(self) -> bool:
-        """Whether another thread reads what comes."""
+    def is_active(self) -> bool:
+        """Whether another thread reads what is received."""
         ...
 
 
@@ -35,8 +33,8 @@ class Watch:
     Hints, and nothing else: a lost one costs time and no job.
 
     Any thread: the operations of sets and dictionaries are atomic. A partition is taken off a set before it is asked,
-    so that news of it that come meanwhile stay. Where nobody listens, or where there are but few partitions, nothing
-    is relied on: all are asked.
+    so that a notification that comes meanwhile stays. Where none are received, or where there are only few partitions,
+    nothing is relied on: all are asked.
     """
 
     def __init__(self, calls: Calls) -> None:
@@ -47,94 +45,51 @@ class Watch:
     def _forget(self) -> None:
         self._listeners: list[Listener] = []
         self._since = 0  # grows whenever something may have been missed
-        self._ready: set[bytes] = set()  # that had more when last looked at, or of which a message said so
-        self._sooner: set[bytes] = set()  # of which a message said that a job is due sooner than thought
+        self.ready = ReadyHints()
+        self._sooner: set[bytes] = set()  # with a job due earlier than known, by a message
         self._due: dict[bytes, float] = {}  # when the next job is due, by time.monotonic()
         self._expiries: dict[bytes, float] = {}  # when the first lease expires, of partitions that a round came to
         self._looked_at = -LOOK_EVERY  # when the slow round went on last, by time.monotonic()
-        self._queues_served = 0
         self.worth = LEAST_WORTH  # jobs that are asked of a partition where many queues take turns
 
-    # ---- what is heard
+    # ---- notifications
 
     def subscribed(self, listener: Listener) -> None:
-        """*listener* hears all that is published from now on; what came before may have been missed."""
+        """*listener* receives what is published from now on. What came before may have been missed."""
         self._after_fork()
         if listener not in self._listeners:
             self._listeners.append(listener)
         self._since += 1
 
     def lost(self, listener: Listener) -> None:
-        """*listener* hears nothing any more."""
+        """*listener* receives nothing any more."""
         self._after_fork()
         if listener in self._listeners:
             self._listeners.remove(listener)
 
     def doubt(self) -> None:
-        """A server was away, and may have lost news with it."""
+        """A server was away: notifications may have been lost."""
         self._since += 1
 
-    def has_ready(self, tag: bytes) -> None:
-        """A partition has ready jobs, or may have."""
-        if len(self._ready) > KNOWN:
-            self._ready.clear()
+    def has_ready(self, partition: Partition) -> None:
+        """*partition* has ready jobs, or may have."""
+        if not self.ready.add(partition):
             self.doubt()
-        self._ready.add(tag)
 
     def has_sooner(self, tag: bytes) -> None:
-        """In a partition a job is due sooner than thought."""
+        """In a partition a job is due earlier than known."""
         self._sooner.add(tag)
 
     # ---- what is relied on
 
     def relies(self, roster: Roster) -> bool:
-        """Whether what is not known of the roster's partitions need not be asked for."""
+        """Whether partitions of the roster without a hint need not be asked."""
         self._after_fork()
         if len(roster.partitions) <= FEW or self._calls.clock is not None:  # which may jump, and is no server's
             return False
         if roster.since != self._since:
             roster.forget(self._since)
-        return any(one.names >= roster.names and one.is_heeded() for one in tuple(self._listeners))
-
-    def hinted(self, roster: Roster, most: int, few: int) -> tuple[list[list[Partition]], bool]:
-        """
-        By queue, the partitions that have ready jobs, and whether further queues have some.
-
-        Of all queues, or of *few* in turn where more than *most* have some, or very many partitions.
-        """
-        if not self._ready:
-            return [], False
-        if len(self._ready) > SCAN:
-            return self._scanned(roster, few)
-        groups: dict[str, list[Partition]] = {}
-        for partition in roster.those(self._ready):
-            groups.setdefault(partition.queue, []).append(partition)
-        if len(groups) <= most:
-            return list(groups.values()), False
-        return self._scanned(roster, few)
-
-    def next_in_turn(self, roster: Roster, most: int) -> list[Partition]:
-        """Of the queues whose turn comes next, at most so many, the partition with ready jobs that is asked first."""
-        turns = itertools.islice(self._from_turn(roster), most)
-        return [one for some, _ in turns for one in roster.next_of(some, 1)]
-
-    def _scanned(self, roster: Roster, most: int) -> tuple[list[list[Partition]], bool]:
-        found: list[list[Partition]] = []
-        for some, place in self._from_turn(roster):
-            if len(found) == most:
-                self._queues_served = place
-                return found, True
-            found.append(some)
-        return found, False
-
-    def _from_turn(self, roster: Roster) -> Iterator[tuple[list[Partition], int]]:
-        """Of each queue that has some, the partitions with ready jobs, and its place, from the one whose turn it is."""
-        names = tuple(roster.by_queue)
-        first = self._queues_served  # another call may move it meanwhile
-        for step in range(len(names)):
-            place = (first + step) % len(names)
-            if some := [one for one in roster.by_queue[names[place]] if one.tag in self._ready]:
-                yield some, place
+        return any(one.names >= roster.names and one.is_active() for one in tuple(self._listeners))
 
     def gave(self, count: int, share: int) -> None:
         """
@@ -146,18 +101,18 @@ class Watch:
         self.worth = min(max(self.worth + (wanted - self.worth) / 16, LEAST_WORTH), MOST_WORTH)
 
     def asked_for_jobs(self, roster: Roster, partition: Partition) -> None:
-        """It is asked now: what was heard of it before is settled by the answer, and until then nothing is known."""
+        """*partition* is asked now: its answer replaces what was known of it."""
         roster.unglanced.add(partition.tag)
-        self._ready.discard(partition.tag)
+        self.ready.take_off(partition)
 
     def answered(self, roster: Roster, partition: Partition, *, more: bool) -> None:
-        """Whether it has ready jobs."""
+        """*partition* has answered whether it has more ready jobs."""
         roster.unglanced.discard(partition.tag)
         if more:
-            self.has_ready(partition.tag)
+            self.has_ready(partition)
 
     def failed(self, roster: Roster, partition: Partition) -> None:
-        """It did not answer."""
+        """*partition* has not answered."""
         roster.unglanced.add(partition.tag)
 
     # ---- what is due
@@ -182,7 +137,7 @@ class Watch:
         return list(dict.fromkeys((*unknown, *roster.in_turn("look", FEW))))
 
     def note_due(self, roster: Roster, partition: Partition, wait_us: int) -> None:
-        """The partition has said in how many microseconds its next job is due."""
+        """The next job of *partition* is due in *wait_us* microseconds."""
         roster.unlooked.discard(partition.tag)
         if wait_us == NEVER:
             self._due.pop(partition.tag, None)
@@ -190,7 +145,7 @@ class Watch:
             self._due[partition.tag] = time.monotonic() + wait_us / 1_000_000
 
     def not_promoted(self, roster: Roster, partition: Partition) -> None:
-        """It did not answer."""
+        """*partition* has not answered."""
         roster.unlooked.add(partition.tag)
 
     def next_due(self, roster: Roster) -> float | None:
@@ -203,7 +158,7 @@ class Watch:
     # ---- what has expired
 
     def note_expiry(self, partition: Partition, wait_us: int) -> None:
-        """A look has found a lease that expires in so many microseconds."""
+        """The first lease of *partition* expires in *wait_us* microseconds, as a look has found."""
         if wait_us != NEVER:
             self._expiries[partition.tag] = time.monotonic() + wait_us / 1_000_000
 
@@ -216,6 +171,6 @@ class Watch:
         return roster.those(tags)
 
     def _after_fork(self) -> None:
-        if self._pid != os.getpid():  # what the parent hears, this process does not
+        if self._pid != os.getpid():  # the parent receives its notifications, not this process
             self._pid = os.getpid()
             self._forget()

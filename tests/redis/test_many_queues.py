@@ -18,7 +18,7 @@ from scheduler.jobs import NewJob
 from scheduler.leases import Completion, Lease
 from scheduler.topology import partition_of
 from scheduler_backends.redis import RedisBackend, marks, watching
-from scheduler_backends.redis.changes import Changes
+from scheduler_backends.redis.layouts import Layouts
 from wait_timeout import WAIT_TIMEOUT, until
 
 QUEUES = tuple(f"queue {number}" for number in range(40))  # of 8 partitions each
@@ -117,7 +117,7 @@ def test_calls_that_find_nothing_cost_little(worker, commands):
 def test_a_job_costs_as_much_as_if_its_queue_were_the_only_one(worker, commands, new_backend, redis_url):
     producer = new_backend(redis_url)
     producer.enqueue([NewJob(type="t", queue=QUEUES[7])])
-    until(lambda: worker._store.watch._ready)
+    until(lambda: worker._store.watch.ready)
     held: list[Lease] = []
     sent, _ = commands(lambda: held.extend(lease(worker, 10)))
     assert len(held) == 1
@@ -184,8 +184,8 @@ def test_news_that_were_lost_are_found_by_the_slow_round(worker, new_backend, re
     monkeypatch.setattr(watching, "LOOK_EVERY", 0.0)
     producer = new_backend(redis_url)
     producer.enqueue([NewJob(type="t", queue=QUEUES[11]), NewJob(type="t", queue=QUEUES[30], delay=0.001)])
-    until(lambda: worker._store.watch._ready and worker._store.watch._sooner)
-    worker._store.watch._ready.clear()
+    until(lambda: worker._store.watch.ready and worker._store.watch._sooner)
+    worker._store.watch.ready.clear()
     worker._store.watch._sooner.clear()
     found: list[Lease] = []
 
@@ -337,7 +337,7 @@ def test_a_listener_learns_of_a_version_that_is_new(worker, new_backend, redis_u
 def test_a_version_whose_maker_died_before_it_told_anybody_is_learned_of(worker, new_backend, redis_url, monkeypatch):
     """Whoever opens its first gate tells of it before a job can enter."""
     with monkeypatch.context() as patched:
-        patched.setattr(Changes, "number", lambda *_: None)
+        patched.setattr(Layouts, "number_change", lambda *_: None)
         new_backend(redis_url).promote_queue_version(QUEUES[5], 2, 16)
     new_backend(redis_url).enqueue([NewJob(type="t", queue=QUEUES[5], id="j")])
     assert [one.job.queue_version for one in lease(worker)] == [2], "in the first call after that"

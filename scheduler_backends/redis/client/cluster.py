@@ -25,7 +25,7 @@ class Cluster:
     """
     A router over the nodes of a cluster. Callable from any thread.
 
-    The map of slots is read when first needed, when a node fails, and when a node says that a slot has moved. It is
+    The map of slots is read when first needed, when a node fails, and when a node replies that a slot has moved. It is
     replaced as a whole, so it needs no lock: two threads may read it at once, and either result is right.
     """
 
@@ -59,11 +59,11 @@ class Cluster:
             if not left:
                 break
             if attempt:
-                time.sleep(FIRST_PAUSE * 2**attempt)  # a slot in the middle of its move; nothing tells when it is over
+                time.sleep(FIRST_PAUSE * 2**attempt)  # a slot is being moved, and there is no event at its end
         return answers
 
     def subscriber(self) -> Connection:
-        """As `Router.subscriber`: news reach every node of a cluster."""
+        """As `Router.subscriber`. Published messages reach every node of a cluster."""
         failure: Exception | None = None
         for address in dict.fromkeys((*self._nodes, *self._start)):
             connection = self._make_subscriber(address)

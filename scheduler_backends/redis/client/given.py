@@ -23,7 +23,7 @@ def router_for_client(client: object, timeout: float) -> Router:
     if nodes is not None:
         _warn_of_resends(getattr(client, "retry", None))
         settings = own(nodes.connection_kwargs, timeout)
-        for name in ("redis_connect_func", "parser_class", "host", "port"):  # the cluster client's own affair
+        for name in ("redis_connect_func", "parser_class", "host", "port"):  # for the cluster client itself
             settings.pop(name, None)
         tls = bool(settings.pop("ssl", False))
         start = [(node.host, int(node.port)) for node in tuple(nodes.startup_nodes.values())]
@@ -39,7 +39,7 @@ def router_for_client(client: object, timeout: float) -> Router:
 
 
 def _class_like(other: type) -> Callable[..., Connection]:
-    """The driver's class for that of a client made after it, such as valkey-py's, whose errors nobody here knows."""
+    """The driver's class in place of that of a similar client, such as valkey-py's, which has errors of its own."""
     if "Sentinel" in other.__name__:
         raise ConfigError("client_or_url", "must be a client of redis-py behind Sentinel, or a redis+sentinel:// URL")
     if "Unix" in other.__name__:
@@ -59,6 +59,6 @@ def _warn_of_resends(retry: Retry | None) -> None:
         log.warning(
             "the Redis client given to the backend sends a command whose answer was lost again, up to %d times; a "
             "queue must not. The backend therefore uses connections of its own, which send nothing twice; give it a "
-            "URL, or a client made with retry=Retry(NoBackoff(), 0), for this notice to go away",
+            "URL, or a client made with retry=Retry(NoBackoff(), 0), for this warning to go away",
             retries,
         )

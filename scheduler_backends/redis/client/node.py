@@ -25,7 +25,7 @@ except ImportError:  # the driver packs as well, a little slower
     _pack = None
 
 IDLE_CONNECTIONS = 32  # kept by a node; a burst of threads may use more
-LATE = "no answer within the time-out of the connection"
+LATE = "no answer within the timeout of the connection"
 LOOK_AFTER = 0.1  # seconds that a connection may be idle before it is looked at whether it is still one
 
 
@@ -54,11 +54,11 @@ class Line:
         self._used_at = time.monotonic()
 
     def is_usable(self) -> bool:
-        """Whether nothing has come while nobody asked: an end of file, or an answer that is not ours."""
+        """Whether nothing was received since the last command: an end of file, or an answer to an older one."""
         return time.monotonic() - self._used_at < LOOK_AFTER or not self._poller.poll(0)
 
     def used(self) -> None:
-        """Takes note of the present moment."""
+        """Note the time of the last use."""
         self._used_at = time.monotonic()
 
 
@@ -86,7 +86,7 @@ class Node:
         return line
 
     def receive(self, line: Line, count: int) -> list[object]:
-        """Read *count* answers; from the first that is lost on, all are the error that lost it."""
+        """Read *count* answers. From the first lost one on, the error stands in place of each."""
         answers: list[object] = []
         read = line.connection.read_response
         is_left = False
@@ -205,7 +205,7 @@ def _packed(connection: Connection, commands: Sequence[tuple[Word, ...]]) -> byt
 
 
 def _warn_of_eviction(connection: Connection) -> None:
-    """A store that throws keys away under pressure loses jobs: say so once."""
+    """Warn once about a server that evicts keys when its memory is full: it loses jobs."""
     try:
         connection.send_packed_command(connection.pack_command(b"CONFIG", b"GET", b"maxmemory-policy"), False)
         answer = connection.read_response()
@@ -220,6 +220,6 @@ def _warn_of_eviction(connection: Connection) -> None:
     policy = flat[-1].decode() if isinstance(flat, list) and flat else "noeviction"
     if policy != "noeviction":
         log.warning(
-            "this Redis has maxmemory-policy %s and may throw jobs away when its memory is full; set it to noeviction",
+            "this Redis has maxmemory-policy %s and may evict jobs when its memory is full; set it to noeviction",
             policy,
         )

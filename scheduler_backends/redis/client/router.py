@@ -16,7 +16,11 @@ class Command(NamedTuple):
 
 
 class Router(Protocol):
-    """Knows which node serves which key. Callable from any thread; connects when first used, and anew after a fork."""
+    """
+    Sends each command to the node that serves its key. Callable from any thread.
+
+    Connects when first used, and again after a fork.
+    """
 
     in_order: ClassVar[bool]
     """Whether the commands of one `run` are carried out in their order: on one server, and not on several."""
@@ -30,16 +34,16 @@ class Router(Protocol):
         ...
 
     def subscriber(self) -> Connection:
-        """A connection of its own to some node, connected, speaking RESP2 (where news are plain answers)."""
+        """A connection of its own to some node, connected, speaking RESP2 (where messages are plain answers)."""
         ...
 
     def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         ...
 
 
 class OneNode:
-    """A router with one server for all keys: standalone, or whoever is master behind Sentinel."""
+    """A router with one server for all keys: standalone, or the present master behind Sentinel."""
 
     in_order: ClassVar[bool] = True
 

@@ -70,7 +70,7 @@ def router_for_url(url: str, options: Mapping[str, Option], timeout: float) -> R
     connection_class = driver.SSLConnection if tls else driver.Connection
     if scheme == "redis+cluster":
         if path.strip("/0") or options.get("db"):
-            raise ConfigError("db", "a cluster has database 0 alone")
+            raise ConfigError("db", "a cluster has database 0 only")
         return cluster_of(connection_class, settings, hosts)
     service, _, database = path.strip("/").partition("/") if scheme == "redis+sentinel" else ("", "", path.strip("/"))
     settings["db"] = _database(database, options)
@@ -86,7 +86,7 @@ def _tls_settings(options: Mapping[str, Option], *, tls: bool) -> Settings:
     settings: Settings = {name: value for name, value in options.items() if name.startswith("ssl_")}
     if not tls:
         for name in settings:
-            raise ConfigError(name, "is for TLS alone: rediss://, valkeys:// or tls=true")
+            raise ConfigError(name, "is for TLS only: rediss://, valkeys:// or tls=true")
     if settings.get("ssl_cert_reqs") == "none" and settings.setdefault("ssl_check_hostname", False):
         raise ConfigError("ssl_check_hostname", "cannot be true where ssl_cert_reqs is none")
     return settings

@@ -1,12 +1,12 @@
 """
-The Lua scripts, one file a move, read once. A file opens with its signature, which is also what this room reads:
+The Lua scripts, one file a move, read once. A file opens with its signature, which is also what this module reads:
 
-    #!lua flags=…          what the server should know of it
+    #!lua flags=…          flags for the server
     -- NAME: what it does
     -- KEYS     names of keys, declared in this order; each is a local of that name in the script
     -- ARGV     arguments
     -- uses     files of prelude/ put before it
-    -- returns  the answer
+    -- returns  what the script returns
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ for k = 3, #ARGV do
             call('ZREM', index, id)
         else
             local level = level_of(job[2])
-            -- Where the level is damaged, a tomb would be looked for in the wrong list: the entry stays, and whoever
-            -- leases it finds that the job cannot be read, and is cancelled.
+            -- Where the level is damaged, the tombstone would count for the wrong list. The entry stays, and the lease
+            -- call that takes it finds that the job cannot be read, and that it is cancelled.
             if is_sound(job[2]) then
                 local field = level .. ':' .. id
                 call('HSET', tombstones, field, (tonumber(call('HGET', tombstones, field) or '0') or 0) + 1)

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- change: takes note that the layout of a queue has changed, or that one of its gates is about to open
+-- change: numbers a change of a queue's layout, or the opening of one of its gates
 -- KEYS     changes
 -- ARGV     queue
 -- uses

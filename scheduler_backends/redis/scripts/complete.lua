@@ -44,7 +44,7 @@ while at < #ARGV do
             if #scores > 0 then call('ZADD', succeeded, unpack(scores)) end
             if #values > 0 then call('HSET', results, unpack(values)) end
         else
-            -- The record goes first: should its key be of a wrong type, the lease still stands.
+            -- The record goes first: if its key is of a wrong type, the lease is kept.
             call('HDEL', jobs, unpack(mine, first, last))
             if past then call('HDEL', history, unpack(mine, first, last)) end
         end

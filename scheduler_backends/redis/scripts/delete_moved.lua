@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- delete_moved: deletes finished jobs that were brought to another version
+-- delete_moved: deletes finished jobs that were moved to another version
 -- KEYS     jobs history dead succeeded cancelled results
 -- ARGV     state, ids
 -- uses
--- returns  how many went
+-- returns  how many were deleted
 local sorted = {dead = dead, succeeded = succeeded, cancelled = cancelled}
 local gone = 0
 for k = 2, #ARGV do

@@ -5,7 +5,7 @@
 --          when: '' now | '@' 8 bytes run_at us, due ms in digits | '+' delay us in digits
 -- uses     clock ready due wake
 -- returns  now us, 0 | 1 gate open, then per job whose id is there already: its number (from 1), below 0 where the stored
---          job came from the very same NewJob
+--          job was made from the same NewJob
 local now = clock(ARGV[1])
 local now_ms = math.floor(now / 1000)
 local gate = call('HGET', meta, 'gate')
@@ -18,13 +18,13 @@ local stored = call('HMGET', jobs, unpack(ids))
 
 local answer = {whole(now), 1}
 local moment = struct.pack('<i8', now)
-local plain = moment .. moment -- created_at and run_at of a job that asked for no time
+local plain = moment .. moment -- created_at and run_at of a job without a given time
 local records, number = {}, 0 -- counted, since Lua searches for the length of a table each time
 local ready, numbers = {}, {}
 local later, first = {}, nil
 for k = 1, count do
     local id, when, body = ids[k], ARGV[k * 3 + 1], ARGV[k * 3 + 2]
-    if stored[k] then -- the nonce tells a repeat: bytes 23 to 30 of a record, 7 to 14 of a body
+    if stored[k] then -- a repeat has the same nonce: bytes 23 to 30 of a record, 7 to 14 of a body
         answer[#answer + 1] = string.sub(stored[k], 23, 30) == string.sub(body, 7, 14) and -k or k
     else
         local due, times = 0, plain
@@ -54,8 +54,8 @@ for k = 1, count do
 end
 if number == 0 then return answer end
 
--- Read what is written below, so that a key of a wrong type ends the script before its first write. The index comes
--- before the record: an entry without a record is set aside, a record without an entry would wait for ever.
+-- What is written below is read first, so that a key of a wrong type ends the script before its first write. The index is
+-- written before the record: an entry without a record is dropped, but a record without an entry would wait for ever.
 for level in pairs(ready) do call('LLEN', lists[level]) end
 local sooner = false
 if first then

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- get: jobs as they stand
+-- get: jobs as they are now
 -- KEYS     jobs scheduled waiting leased expiry lease_members history dead succeeded cancelled results
 -- ARGV     ids
 -- uses     due groups view

@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
 -- lease: ready -> leased
 -- KEYS     meta jobs ready0 ready1 ready2 ready3 tombstones leased expiry lease_members history
--- ARGV     now, want, duration ms, group, worker, 1 = the caller knows what is held already: only add to it
+-- ARGV     now, want, duration ms, group, worker, 1 = the caller has what is held already: only add to it
 -- uses     clock ready tombstones groups
 -- returns  0 | 1 more is ready, expiry ms, number held before, ids (those held before come first), their records,
 --          ids and histories in turn, ids of entries dropped without a job that is ready
 local want, group = tonumber(ARGV[2]), ARGV[4]
--- Each key is read before the first write, or written first: one of a wrong type ends the script before it did anything.
+-- Each key is read before the first write, or written first: one of a wrong type ends the script before it changed anything.
 local head = call('HMGET', meta, 'pause', 'tombstones')
 local entombed = has_tombstones(head[2])
 local known_of = call('HMGET', lease_members, 'n' .. group, group)
@@ -56,7 +56,7 @@ if number > 0 then
             count = count + 1
             taken[count], stored[count] = id, stored[k]
             writes[count * 2 - 1], writes[count * 2] = id, group
-        else -- nothing is lost with it: its record is gone already, or it is leased, and the lease stands
+        else -- its record is gone already, or it is leased, and the lease is kept
             lost[#lost + 1] = id
         end
     end
@@ -64,7 +64,7 @@ if number > 0 then
         expires = string.format('%.0f', math.floor(clock(ARGV[1]) / 1000) + ARGV[3])
         call('ZADD', expiry, expires, group)
         local added = call('HSET', leased, unpack(writes))
-        if added < count then -- an id stood twice among those taken: answer it once
+        if added < count then -- an id was taken twice: return it once
             local seen, kept = {}, 0
             for k = 1, count do
                 if not seen[taken[k]] then
@@ -92,7 +92,7 @@ if number > 0 then
 end
 for level, from in pairs(cut) do call('LTRIM', lists[level], from, -1) end
 count_off()
-for level = 0, 3 do -- where nothing was taken, of all levels: that none has a job is to be true
+for level = 0, 3 do -- where nothing was taken, all levels: an empty result must be true
     if entombed and (cut[level] or number == 0 and not paused) then sweep(level) end
 end
 

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- list: the ids behind a place in one state, and their views; who asks drops those that are in another state
+-- list: the ids behind a place in one state, and their views; the caller drops those that are in another state
 -- KEYS     jobs scheduled waiting ready0 ready1 ready2 ready3 tombstones leased expiry lease_members history dead succeeded cancelled results
 -- ARGV     state, number of ids wanted, the place: score and member | ready: level and entry | leased: score and lease
 --          group, and the id in it; all '' at the beginning
@@ -10,7 +10,7 @@ local mark, member, last = ARGV[3], ARGV[4], ARGV[5]
 local MOST = 1000 -- entries or groups looked at in one call
 local ids, more = {}, 0
 
--- Byte by byte, as the server sorts members: Lua's own comparison asks the locale.
+-- Byte by byte, as the server sorts members: Lua's own comparison depends on the locale.
 local function is_before(one, other)
     for k = 1, math.min(#one, #other) do
         local a, b = string.byte(one, k), string.byte(other, k)
@@ -19,7 +19,7 @@ local function is_before(one, other)
     return #one < #other
 end
 
--- The rank of the first member behind a place. The member that stood there may have gone.
+-- The rank of the first member behind a place. The member that was there may be gone.
 local function rank_behind(index)
     local low, high = call('ZCOUNT', index, '-inf', '(' .. mark), call('ZCOUNT', index, '-inf', mark)
     while low < high do
@@ -43,7 +43,7 @@ if sorted[state] then
     for k = 1, #found, 2 do ids[#ids + 1], member, mark = found[k], found[k], found[k + 1] end
     more = #ids == want and 1 or 0
 elseif state == 'ready' then
-    -- Entries leave a list at its head: where the one of this place has gone, so have all that stood before it.
+    -- Entries leave a list at its head: where the one of this place is gone, all before it are gone too.
     local level, from, looked = tonumber(mark) or 0, 0, 0
     if mark ~= '' then
         local places = call('LPOS', lists[level], member, 'COUNT', tonumber(last))
@@ -60,7 +60,7 @@ elseif state == 'ready' then
         end
         if #entries == 0 then level, from = level + 1, 0 end
     end
-    if looked > 0 then -- the same entry may stand there twice, a dead one and its successor in one millisecond
+    if looked > 0 then -- the same entry may be there twice, a dead one and its successor in one millisecond
         local passed = level > tonumber(mark) and 0 or from -- 0: all of that list
         last = tostring(#call('LPOS', lists[tonumber(mark)], member, 'COUNT', 0, 'MAXLEN', passed))
     end
@@ -69,7 +69,7 @@ else -- leased: by lease group
     local rank, from, looked = 0, 0, 0
     if mark ~= '' then
         rank = rank_behind(expiry)
-        -- One that was renewed meanwhile is met again as a whole.
+        -- One that was renewed meanwhile is listed again as a whole.
         if tonumber(call('ZSCORE', expiry, member) or '') == tonumber(mark) then rank = rank - 1 end
     end
     while #ids < want and looked < MOST do

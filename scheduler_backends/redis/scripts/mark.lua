@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- mark: partitions are about to have leases that expire in so many ms. A mark is not later than the first expiry in its
--- partition; written before the lease, so that a holder that dies in between leaves none that nobody knows of.
+-- partition. It is written before the lease, so that a holder that dies in between leaves no lease without a mark.
 -- KEYS     leases
 -- ARGV     now, duration ms, partitions
 -- uses     clock

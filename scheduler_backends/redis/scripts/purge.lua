@@ -3,7 +3,7 @@
 -- KEYS     meta jobs scheduled waiting ready0 ready1 ready2 ready3 tombstones leased history dead succeeded cancelled results
 -- ARGV     state, limit
 -- uses     ready tombstones meant
--- returns  how many went, 1 = there may be more
+-- returns  how many were deleted, 1 = there may be more
 local state, left = ARGV[1], tonumber(ARGV[2])
 local sorted = {scheduled = scheduled, retry_wait = waiting, dead = dead, succeeded = succeeded, cancelled = cancelled}
 local source = sorted[state]
@@ -24,7 +24,7 @@ if #ids == 0 then return {0, more} end
 
 local mine = {}
 if state == 'scheduled' or state == 'retry_wait' or not source then
-    -- A job that is leased as well is leased, and one with an entry in two indexes is where prelude/view.lua sees it.
+    -- A job that is leased as well counts as leased, and one in two indexes has the state that prelude/view.lua finds first.
     mine = nowhere_else(ids, source)
 else
     local others, unsure

@@ -4,13 +4,13 @@
 -- KEYS     meta jobs waiting leased expiry lease_members history dead succeeded cancelled
 -- ARGV     now, channel, group, 1 dead jobs are kept | 0 deleted at once, then per job: id, delay ms ('' = dead)
 -- uses     clock record due wake groups
--- returns  how many went
+-- returns  how many were set aside
 local now_ms = math.floor(clock(ARGV[1]) / 1000)
 local group, kept, gone, sooner = ARGV[3], ARGV[4] == '1', 0, false
 for k = 5, #ARGV, 2 do
     local id, delay = ARGV[k], ARGV[k + 1]
     if call('HGET', leased, id) == group then
-        -- One with a damaged level may have been cancelled while its entry stayed in the list.
+        -- A job with a damaged level may have been cancelled while its entry stayed in the list.
         if not (call('ZSCORE', cancelled, id) or call('ZSCORE', dead, id) or call('ZSCORE', succeeded, id)) then
             if delay ~= '' then
                 call('ZADD', waiting, score_of(level_of(call('HGET', jobs, id) or ''), now_ms + delay), id)

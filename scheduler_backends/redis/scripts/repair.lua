@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- repair: finds leases that nothing would end, and says how many jobs no index names, which only damage by hand can make
+-- repair: finds leases that would never end, and counts jobs that are in no index; only damage by hand makes such
 -- KEYS     meta jobs scheduled waiting ready0 ready1 ready2 ready3 tombstones leased expiry lease_members dead succeeded cancelled
 -- ARGV     now, channel
 -- uses     clock record ready due wake groups
--- returns  leases that will now be recovered, jobs that no index names, jobs in all, now in ms
+-- returns  leases that will now be recovered, jobs in no index, jobs in all, now in ms
 local now_ms = math.floor(clock(ARGV[1]) / 1000)
 local freed = 0
 -- Scores that none of our scripts writes: such a lease would never end, such a job never be promoted.
@@ -19,7 +19,7 @@ for _, index in ipairs({scheduled, waiting}) do
     end
 end
 if sooner then wake(ARGV[2], false, true) end
--- Without their number, cancelled jobs would be leased.
+-- If their number is lost, cancelled jobs would be leased.
 local buried = call('HLEN', tombstones)
 if buried > 0 and (tonumber(call('HGET', meta, 'tombstones') or '0') or 0) < 1 then call('HSET', meta, 'tombstones', buried) end
 

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- restore: jobs that no index names -> ready
+-- restore: jobs in no index -> ready
 -- KEYS     meta jobs scheduled waiting ready0 ready1 ready2 ready3 leased history dead succeeded cancelled results
--- ARGV     now, channel, ms since when the lists were looked through, ids that they did not name
+-- ARGV     now, channel, ms since when the lists were looked through, ids that were not in them
 -- uses     clock record ready meant wake
--- returns  how many are ready again, or -1: so much has come into the lists meanwhile that it cannot be told
+-- returns  how many are ready again, or -1: too much was added to the lists meanwhile
 local now_ms = math.floor(clock(ARGV[1]) / 1000)
--- What has come into the lists since.
+-- What was added to the lists since.
 local named = {}
 for level = 0, 3 do
     local entries = call('LRANGE', lists[level], -1000, -1)

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- seal: no job enters this partition any more, for ever; while it is being closed no dead job comes back to life
+-- seal: no new job enters this partition any more; while it is being closed, no dead job can be requeued
 -- KEYS     meta scheduled waiting ready0 ready1 ready2 ready3 tombstones leased dead succeeded cancelled
--- ARGV     now, who completes the version ('' nobody), ms from now in which requeue is refused for it (0 = it has ended)
+-- ARGV     now, the completion of the version ('' none), ms from now in which requeue is refused for it (0 = it has ended)
 -- uses     clock ready tombstones due closing
 -- returns  scheduled, ready, leased, retry_wait, succeeded, dead, cancelled, 1 = ask again: dead entries hide what is ready
 local now_ms = math.floor(clock(ARGV[1]) / 1000)
@@ -17,7 +17,7 @@ for level = 0, 3 do
     if not sweep(level) then again = 1 end
     number = number + call('LLEN', lists[level])
 end
--- Once they are swept no list begins with a dead entry, so where there is one at all, there is a job.
+-- After the sweep no list begins with a dead entry, so where there is an entry at all, there is a job.
 if number > 0 then number = math.max(number - (tonumber(call('HGET', meta, 'tombstones') or '0') or 0), 1) end
 return {
     call('ZCARD', scheduled), number, math.max(call('HLEN', leased) - 1, 0), call('ZCARD', waiting),

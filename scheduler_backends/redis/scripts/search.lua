@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- search: jobs that stand in no index, unless it be a list of ready jobs; some are looked at in each call
+-- search: jobs in no index, except perhaps a list of ready jobs; each call looks at some
 -- KEYS     jobs scheduled waiting ready0 ready1 ready2 ready3 leased history dead succeeded cancelled results
 -- ARGV     where the last call ended
 -- uses     ready meant

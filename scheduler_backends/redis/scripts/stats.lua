@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- stats: how many jobs stand in each state
+-- stats: how many jobs are in each state
 -- KEYS     meta scheduled waiting ready0 ready1 ready2 ready3 tombstones leased dead succeeded cancelled
 -- ARGV     now
 -- uses     clock ready
@@ -7,7 +7,7 @@
 local now = clock(ARGV[1])
 local waits, number, live, hidden = -1, 0, 0, nil
 
--- The first entry that is not dead, and the last that was looked at in vain: at most 1,000 are.
+-- The first entry that is not dead, and the last dead one before it: at most 1,000 are looked at.
 local function first_live(level)
     if call('EXISTS', tombstones) == 0 then return call('LINDEX', lists[level], 0) end
     local seen, last = {}, nil

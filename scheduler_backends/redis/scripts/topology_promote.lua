@@ -1,13 +1,10 @@
 #!lua
--- topology_promote: a new version takes the new jobs; every older one drains
+-- topology_promote: makes a version the active one; every older one drains
 -- KEYS     topology
--- ARGV     version, partitions, first version and partitions of a queue never used
+-- ARGV     version, partitions
 -- uses
 -- returns  '' | the reason why it is refused, all fields and values in turn
 local version, partitions = tonumber(ARGV[1]), tonumber(ARGV[2])
-if call('HEXISTS', topology, 'active') == 0 then
-    call('HSET', topology, 'active', ARGV[3], 'highest', ARGV[3], 'epoch', 1, 'v:' .. ARGV[3], ARGV[4])
-end
 local active = tonumber(call('HGET', topology, 'active'))
 local known = tonumber(call('HGET', topology, 'v:' .. version) or '0')
 local reason = ''

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- topology_remove: takes a version off the list, once all its partitions were seen sealed and empty
+-- topology_remove: removes a version, after all its partitions were found sealed and empty
 -- KEYS     topology
 -- ARGV     version
 -- uses

@@ -3,7 +3,7 @@
 -- KEYS     jobs scheduled waiting ready0 ready1 ready2 ready3 leased history dead succeeded cancelled results
 -- ARGV     now, limit, retention in ms of succeeded, dead, cancelled
 -- uses     clock ready meant
--- returns  how many went, 0 | 1 there is more to trim
+-- returns  how many were deleted, 0 | 1 there is more to trim
 local now_ms = math.floor(clock(ARGV[1]) / 1000)
 local left, gone, more = tonumber(ARGV[2]), 0, 0
 for k, source in ipairs({succeeded, dead, cancelled}) do
@@ -13,7 +13,7 @@ for k, source in ipairs({succeeded, dead, cancelled}) do
         local mine, others, unsure = meant(source, ids)
         delete(mine)
         call('ZREM', source, unpack(ids))
-        for _, id in ipairs(unsure) do -- asked again when retention has passed once more
+        for _, id in ipairs(unsure) do -- looked at again when retention has passed once more
             call('ZADD', source, string.format('%.0f', now_ms), id)
         end
         left = left - #ids

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- unmark_own: takes off marks that nobody but the caller has written, and whose leases it has given up
+-- unmark_own: removes marks that only the caller has written, and under which it holds nothing any more
 -- KEYS     leases
 -- ARGV     per partition: it, the mark
 -- uses
--- returns  how many went
+-- returns  how many were removed
 local partitions, gone = {}, {}
 for k = 1, #ARGV, 2 do partitions[#partitions + 1] = ARGV[k] end
 for k, mark in ipairs(call('ZMSCORE', leases, unpack(partitions))) do

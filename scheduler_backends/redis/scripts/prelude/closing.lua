@@ -1,5 +1,5 @@
--- meta.closing: who completes this version now, and until when that counts: owner and ms in turn. Each owner sets and ends a
--- mark of its own; while one is there no dead job comes back to life. An owner that died is forgotten after a while.
+-- meta.closing: the completions of this version under way, and until when each counts: owner and ms in turn. Each owner sets
+-- and ends its own. While there is one, no dead job can be requeued. One whose owner died ends by itself.
 local function closers(now_ms)
     local marks = {}
     for owner, until_ms in string.gmatch(call('HGET', meta, 'closing') or '', '(%x+) (%d+)') do

@@ -10,13 +10,13 @@ local function score_of(level, ms)
     return whole(level * SPAN + math.max(ms, 0))
 end
 
--- The bound that meta holds in milliseconds; nil for 'none', and for whatever is no such moment.
+-- The bound that meta holds in milliseconds; nil for 'none' and for anything that is no such moment.
 local function bound_of(value)
     local ms = value and tonumber(value)
     return ms and ms >= 0 and ms < SPAN and ms or nil
 end
 
--- Notes that a job is due at ms; answers whether that is sooner than anything expected so far.
+-- Notes that a job is due at ms. Returns whether that is earlier than what was expected so far.
 local function expect(ms)
     local bound = bound_of(call('HGET', meta, 'due'))
     if bound and bound <= ms then return false end

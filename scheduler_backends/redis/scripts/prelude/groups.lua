@@ -1,8 +1,8 @@
 -- A lease call's jobs are a group, named by its token (16 bytes). lease_members: group -> job ids, NUL between them (no id holds
--- one); 'n' .. group -> how many of them are still held; 'w' .. group -> worker id. A renewal that names some of them alone
+-- one); 'n' .. group -> how many of them are still held; 'w' .. group -> worker id. A renewal that names only some of them
 -- makes a part of the others, with the expiry that they had: lease_members and expiry then know group .. number (2 bytes) as well,
--- and lease_members 'p' .. group the highest number; PARTED is added to 'n' .. group, so that groups without parts are never asked
--- for any. What holds a job is the group all the same. 's' .. group: where a search for the jobs of a damaged group goes on.
+-- and lease_members 'p' .. group the highest number; PARTED is added to 'n' .. group, so that no parts are looked for in groups without
+-- any. A job's holder in leased is always the group. 's' .. group: where a search for the jobs of a damaged group goes on.
 local PARTED = 1000000000
 
 local function members(names)
@@ -42,7 +42,7 @@ local function forget(group, is_parted)
     call('ZREM', expiry, group)
 end
 
--- Takes note that so many of the group's jobs are not leased any more, which must have been noted; the last one ends it.
+-- Counts off so many of the group's jobs, which were removed from leased before. The last one ends the group.
 local function let_go(group, number)
     local left = redis.pcall('HINCRBY', lease_members, 'n' .. group, -number)
     local is_parted = type(left) == 'number' and left > PARTED / 2

@@ -1,6 +1,6 @@
 -- What happened to a job that failed or crashed: 4 bytes attempts (leases counted so far, not the present one), 4 bytes
 -- crashes, 1 byte number of errors, then each error: 4 bytes length, 8 bytes moment, 4 bytes attempt, text. Newest ten.
--- nil for a history that somebody has damaged: nothing is written over it then, and the next lease finds it unreadable.
+-- nil for a damaged history: it is not overwritten then, and the next lease call finds that it cannot be read.
 local function read_history(value)
     if not value or value == '' then return 0, 0, 0, '' end
     if #value < 9 then return nil end

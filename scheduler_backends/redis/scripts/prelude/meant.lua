@@ -1,12 +1,12 @@
--- An entry whose record somebody has removed may bear the id of a newer job. Before a record is deleted for the sake of an
--- entry, these find out whether it is the record of that job.
+-- An entry whose record was removed by hand may have the id of a newer job. Before a record is deleted because of an entry,
+-- these functions find out whether it is the record of that job.
 local SCANNED = 1000 -- ready entries of a level that are looked at
 
 local function scores_of(index, ids)
     return call('EXISTS', index) == 1 and call('ZMSCORE', index, unpack(ids)) or {} -- often there is none
 end
 
--- Those of the ids that are not leased and stand in none of the sorted sets, as far as those come before *source*.
+-- Those of the ids that are not leased and in none of the sorted sets that come before *source*.
 local function nowhere_else(ids, source)
     if #ids == 0 then return ids end
     local elsewhere, mine = {call('HMGET', leased, unpack(ids))}, {}
@@ -34,8 +34,8 @@ local function is_ready(id)
     return named[id]
 end
 
--- Those of the ids in *source*, an index of finished jobs, that are such jobs; those that are others; and those of which
--- that would take too long to tell.
+-- Those of the ids in *source*, an index of finished jobs, that are such jobs; those that are other jobs; and those for
+-- which it would take too long to find out.
 local function meant(source, ids)
     local mine, others, unsure = {}, {}, {}
     local own, holders = scores_of(source, ids), call('HMGET', leased, unpack(ids))

@@ -1,5 +1,5 @@
 -- The fixed head of a record (codec.py): 8 bytes created, 8 bytes run_at, format, level, 4 bytes max_retries, 8 bytes
--- nonce. These places are the same in every format. A damaged record may be too short: the answers are then those of an
+-- nonce. These places are the same in every format. A damaged record may be too short: the values are then those of an
 -- ordinary job.
 local function level_of(record)
     return math.min(string.byte(record, 18) or 2, 3)
@@ -10,13 +10,13 @@ local function max_retries_of(record)
     return (struct.unpack('<I4', record, 19))
 end
 
--- Whether it has a level: a record of any format, not cut short.
+-- Whether it has a level: a record of any format that is long enough.
 local function is_sound(record)
     local format = string.byte(record, 17) or 0
     return #record >= 30 and format > 0 and format < 32 and string.byte(record, 18) < 4
 end
 
--- Whether a later release has written it: such a job is left to that release, and counts for nothing here.
+-- Whether a later release has written it: such a job is left to that release, and its crash is not counted.
 local function is_later(record)
     local format = string.byte(record, 17) or 0
     return format > 1 and format < 32

@@ -1,8 +1,8 @@
 -- A job cancelled while ready leaves its entry in the list, dead: tombstones counts those by level and id. Dead entries of
--- an id always stand before its live one. Dead entries at the head of a list are removed, so that "not empty" means "has a
--- job", but no more than the budget in one call of a script: what is left then is removed by the next calls that look.
+-- an id are always before its live one. Dead entries at the head of a list are removed, so that "not empty" means "has a
+-- job", but no more than the budget in one call of a script: later calls remove what is left.
 -- Many are looked up, counted off and cut off at once; where nothing else is left, all of them are.
--- meta.tombstones is how many there are in all; where that is no number any more, they are counted anew.
+-- meta.tombstones is how many there are in all; if that is no number, they are counted again.
 local budget = 2000 -- dead entries that this call may still remove
 local STRIDE = 500 -- looked up at once
 local graves = {} -- level:id -> how many dead entries are left, of those that were looked up
@@ -35,14 +35,14 @@ local function entries_of(level, from, count)
         for k = 1, #counts do
             local value = counts[k]
             local count = value and (value == '1' and 1 or tonumber(value) or 1) or 0
-            -- Where it is damaged, one is the least it can be.
+            -- A damaged count is at least one.
             graves[unknown[at + k - 1]] = value and (count < 1 or count > 1000000) and 1 or count
         end
     end
     return entries, names
 end
 
--- Whether the entry is a dead one, by its name as `entries_of` has it; it is passed then, and `count_off` takes note of it.
+-- Whether the entry with this name, as `entries_of` returns it, is a dead one. It is passed then, and `count_off` counts it off.
 local function is_dead(name)
     local count = graves[name]
     if count == 0 then return false end
@@ -53,8 +53,8 @@ local function is_dead(name)
     return true
 end
 
--- The ids of the first live entries of a level, at most so many, and how many entries stand before what follows them: all
--- those are for the caller to cut off, and then to `count_off`.
+-- The ids of the first live entries of a level, at most so many, and the number of entries up to the last of them. The
+-- caller must cut those off, and then call `count_off`.
 local function first_live(level, want, entombed)
     local ids, number, from, stride = {}, 0, 0, 100 -- counted, since Lua searches for the length of a table each time
     while number < want and budget > 0 do
@@ -79,7 +79,7 @@ local function first_live(level, want, entombed)
     return ids, from
 end
 
--- Notes in the store that the entries passed so far are no more.
+-- Removes the tombstones of the entries passed so far.
 local function count_off()
     if passed == 0 then return end
     for at = 1, #gone, STRIDE do call('HDEL', tombstones, unpack(gone, at, math.min(at + STRIDE - 1, #gone))) end

@@ -7,7 +7,7 @@ local function expiry_of(group, id)
     return call('ZSCORE', expiry, group)
 end
 
--- A job as it stands: state, record, history, the moment that belongs to the state in ms (due, lease expiry, finish),
+-- A job as it is now: state, record, history, the moment that belongs to the state in ms (due, lease expiry, finish),
 -- worker, result. State follows from membership; a job that is nowhere else is ready. false = no such job.
 local function view(id)
     local record = call('HGET', jobs, id)

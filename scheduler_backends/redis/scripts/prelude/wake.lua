@@ -1,5 +1,5 @@
--- Tells waiters that a ready list is no longer empty, or that a job is due sooner than thought, and where: 'r', 'd' or both,
--- then the partition's meta. pcall: an ACL may lack the channel, and a lost message costs one fallback poll only.
+-- Notifies waiters that a ready list is no longer empty ('r'), or that a job is due earlier than expected ('d'), or both, and
+-- of which partition, by its meta key. pcall: an ACL may lack the channel, and a lost message costs one fallback poll only.
 local function wake(channel, ready, sooner)
     redis.pcall('PUBLISH', channel, (ready and 'r' or '') .. (sooner and 'd' or '') .. ' ' .. meta)
 end
