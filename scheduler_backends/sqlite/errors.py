@@ -51,7 +51,7 @@ class UndecodableTextError(BackendError):
 
 
 def translated(error: Exception, path: str) -> BackendError:
-    """Return the library's error for *error*: `BackendUnavailable` for all that may pass: repeat the call."""
+    """Return the library's error for *error*. What may pass is `BackendUnavailable`, so that the call is repeated."""
     code = _code(error)
     if code in _TRANSIENT:
         return BackendUnavailable(f"{path} {_TRANSIENT[code]} ({error})")

@@ -38,7 +38,7 @@ class Gate:
         self._longest_wait = _LONGEST_WAIT
 
     def enter(self, timeout: float) -> bool:
-        """Wait until no other process is inside. Return False if that takes too long, or if there can be no gate."""
+        """Wait until no other process is inside. Return False if that takes too long, or if the gate cannot be used."""
         try:
             if self._descriptor is not None and os.fstat(self._descriptor).st_nlink == 0:  # it was removed
                 self.close()

@@ -59,7 +59,8 @@ class _Instance:
 
     def __init__(self) -> None:
         self.descriptor = -1
-        self._lock = threading.Lock()  # guards everything here, and the reading of events
+        # Guards everything here, and the reading of events. Re-entrant for a signal handler that closes another waiter.
+        self._lock = threading.RLock()
         self._subscriptions: dict[int, list[Subscription]] = {}
 
     def add(self, path: str, wake: Callable[[], None]) -> Subscription:
@@ -106,7 +107,7 @@ class _Instance:
     def _of(self, watch: int) -> list[Subscription]:
         if watch == _EVERY_WATCH:
             return [one for group in self._subscriptions.values() for one in group]
-        return self._subscriptions.get(watch, [])
+        return list(self._subscriptions.get(watch, ()))
 
     def _close_if_unused(self) -> None:
         if not self._subscriptions and self.descriptor >= 0:

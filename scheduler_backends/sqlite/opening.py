@@ -21,7 +21,7 @@ class Opening:
         self.accepts_any_text = False
 
     def reader(self, mine: Open) -> None:
-        """Open *mine*'s reader where nothing must be written first: it then waits for no writer."""
+        """Open the reader of *mine* unless something must be written first: so a reader never waits for a writer."""
         if is_empty(self._path):
             return
         connection = mine.reader.connection or self.connect()

@@ -39,15 +39,12 @@ _APPENDED: Final = f"""CASE WHEN :error IS NULL THEN errors WHEN errors IS NULL 
     ELSE json_insert(CASE WHEN json_array_length(errors) >= {MAX_ERRORS} THEN json_remove(errors, '$[0]')
                           ELSE errors END, '$[#]', {_ERROR}) END"""
 
-_ERRORS: Final = f"errors = {_APPENDED}"
-
 # An attempt given back, and one more: neither leaves the range of the column.
 _RETURNED: Final = "attempts = attempts - (attempts > 0 AND :returned)"
 _ONE_MORE: Final = f"min({{0}}, {MOST - 1}) + 1"
 
 # A lease whose expiry is not a moment has expired.
 _EXPIRY: Final = f"CASE WHEN lease_until BETWEEN {EARLIEST} AND {LATEST} THEN lease_until ELSE {EARLIEST} END"
-
 
 # The condition that a waiting job comes after a position and is not due, as one bound. Of two bounds SQLite uses one
 # for the index, and so each page would begin at the present moment, or the first page at the oldest ready job.
@@ -83,7 +80,7 @@ _AFTER: Final[Mapping[JobState, str]] = {
 
 
 class Statements:
-    """The statements for tables whose names begin with *prefix*, which is checked."""
+    """The statements for tables whose names begin with *prefix*, which has been checked."""
 
     def __init__(self, prefix: str) -> None:
         job, queue = f"{prefix}job", f"{prefix}queue"
@@ -123,15 +120,15 @@ WHERE rowid IN (SELECT j.rowid {stray} LIMIT :limit) RETURNING queue, id"""
         # With retention 0 a finished job is deleted at once.
         self.finish = f"DELETE FROM {job} {_HELD}"
         self.complete = f"UPDATE {job} SET state = {SUCCEEDED}, finished_at = ?, result = ?, {_FREE} {_HELD}"
-        self.fail = f"""UPDATE {job} SET {_ERRORS}, state = :state, due_at = coalesce(:due_at, due_at),
+        self.fail = f"""UPDATE {job} SET errors = {_APPENDED}, state = :state, due_at = coalesce(:due_at, due_at),
     finished_at = :finished_at, {_RETURNED}, {_FREE}
 WHERE queue = :queue AND id = :id AND lease_token = :token"""
         self.release = f"""UPDATE {job} SET state = {SCHEDULED}, attempts = attempts - (attempts > 0), {_FREE}
 {_HELD}"""
         self.expired = f"""SELECT rowid, attempts > max_retries FROM {job}
 WHERE state = {LEASED} AND queue = ? AND {_EXPIRY} <= ? LIMIT ?"""
-        self.revive = f"""UPDATE {job} SET {_ERRORS}, state = :state, due_at = :now, finished_at = :finished_at,
-    crashes = {_ONE_MORE.format("crashes")}, {_FREE} WHERE rowid = :rowid"""
+        self.revive = f"""UPDATE {job} SET errors = {_APPENDED}, state = :state, due_at = :now,
+    finished_at = :finished_at, crashes = {_ONE_MORE.format("crashes")}, {_FREE} WHERE rowid = :rowid"""
         self.next_due = next_due
         self.next_expiry = f"""SELECT min({_EXPIRY}) FROM json_each(:queues) AS q, {job} AS j
 WHERE j.state = {LEASED} AND j.queue = q.value"""
