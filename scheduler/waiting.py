@@ -2,7 +2,7 @@
 The waiter of every store that is notified through a descriptor. A store brings the source of its notifications.
 
 A `DescriptorWaiter` sleeps until its source has something to read, the time for the next look has come, or another
-thread wakes it. It uses no lock that a signal handler could find held.
+thread wakes it. A signal handler never waits for a lock in it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class DescriptorWaiter:
         rest: float = 0.0,
     ) -> None:
         """
-        Make an open waiter. Its source connects when it is first waited on.
+        Make a waiter. Its source connects with the first wait.
 
         Args:
             registry: the waiters of the backend, which closes them.
