@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Self
-from weakref import WeakSet
 
 from scheduler.backend import Backend
 from scheduler.clock import Clock
@@ -22,7 +21,7 @@ from scheduler_backends.redis.maintenance import MaintenanceHooks
 from scheduler_backends.redis.reads import ReadHooks
 from scheduler_backends.redis.settle import SettleHooks
 from scheduler_backends.redis.store import Store
-from scheduler_backends.redis.waiter import RedisWaiter, WaiterHooks
+from scheduler_backends.redis.waiter import WaiterHooks
 
 _CONFIG_OPTIONS: Mapping[str, Parser] = {
     "prefix": str,
@@ -79,7 +78,6 @@ class RedisBackend(
             router = router_for_client(client_or_url, self.config.timeout)
         checked_clock = None if clock is None else check_kind("clock", clock, Clock)
         self._store = Store(router, self.config, self.retention, checked_clock)
-        self._waiters: WeakSet[RedisWaiter] = WeakSet()
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -101,5 +99,4 @@ class RedisBackend(
     def close(self) -> None:
         """Close every connection and end every wait. May be called twice."""
         self._store.calls.close()
-        for waiter in tuple(self._waiters):
-            waiter.close()
+        self._store.waiters.close()

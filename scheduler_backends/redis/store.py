@@ -6,6 +6,7 @@ import itertools
 
 from scheduler.clock import Clock
 from scheduler.queues import Retention
+from scheduler.waiting import WaiterRegistry
 from scheduler_backends.redis.calls import Calls
 from scheduler_backends.redis.changes import Changes
 from scheduler_backends.redis.client.router import Router
@@ -30,6 +31,7 @@ class Store:
         self.serving = Serving(self.calls, self.layouts, changes, config.topology_interval)
         self.watch = Watch(self.calls)
         self.marks = Marks(self.calls, self.keys)
+        self.waiters = WaiterRegistry()
         self.turns = itertools.count()
         """Which partitions are given one more where a number cannot be split evenly."""
         self.searched_in_vain: dict[bytes, int] = {}

@@ -1,207 +1,143 @@
-"""Waiting for news on a connection of one's own: no polling, and no command that blocks."""
+"""The ability Wakeups: a subscription on a connection of its own, without polling and without a blocking command."""
 
 from __future__ import annotations
 
 import math
-import os
-import select
-import socket
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
-from weakref import WeakSet
 
 from scheduler.abilities import Waiter, WakeReason
 from scheduler.arguments import check_queues
 from scheduler.errors import BackendClosed
+from scheduler.waiting import DescriptorWaiter
 from scheduler_backends.redis.client.node import Connection, socket_of
 from scheduler_backends.redis.errors import fail
 from scheduler_backends.redis.store import Store
 
-_NEWS = {b"r": WakeReason.JOBS_READY, b"d": WakeReason.EARLIER_DUE_TIME}  # whatever else is said may be all
+_REASONS = {b"r": WakeReason.JOBS_READY, b"d": WakeReason.EARLIER_DUE_TIME}  # any other message may mean both
 HEEDED = 1.0  # seconds after a wait for which the next one may be expected
-PING_AFTER = 10.0  # seconds without a word from the server; a connection that was cut off silently is found so
+PING_AFTER = 10.0  # seconds without a message; a connection that was cut off silently is found so
 
 
 class WaiterHooks:
-    """The ability `Wakeups`."""
+    """Wake-ups by published messages."""
 
     _store: Store
-    _waiters: WeakSet[RedisWaiter]
 
     def waiter(self, queues: Sequence[str]) -> Waiter:
-        """A waiter on *queues*, on a connection of its own that is made when it first waits."""
+        """See `Wakeups.waiter`. The connection is one of its own."""
         names = check_queues(queues)
         self._store.calls.check_open()
-        waiter = RedisWaiter(self._store, names)
-        self._waiters.add(waiter)
-        return waiter
+        return RedisWaiter(self._store, names)
 
 
-class RedisWaiter:
-    """
-    A `Waiter` on some channels.
-
-    One thread waits. `_guard` is held by that thread for as long as it waits, since it alone may touch the connection
-    then; whoever closes meanwhile leaves the tidying up to it.
-    """
+class RedisWaiter(DescriptorWaiter):
+    """A waiter that other calls may rely on: see `Watch`."""
 
     def __init__(self, store: Store, queues: Sequence[str]) -> None:
-        self._calls = store.calls
-        self._channels = {store.keys.channel(queue): queue for queue in queues}
-        self._timeout = store.config.timeout
-        self._watch = store.watch
-        self._serving = store.serving
         self.names = frozenset(queues)
         self._thread: int | None = None  # that waits, or waited last
         self._left_at = 0.0  # when it returned from that, by time.monotonic(); inf = it waits
-        self._guard = threading.Lock()
-        self._closed = threading.Event()
-        self._connection: Connection | None = None
-        self._pid = os.getpid()
-        self._heard_at = 0.0  # when the server last sent something, by time.monotonic()
-        self._pinged_at: float | None = None  # when an answer was asked for that has not come yet
-        try:
-            self._inside, self._outside = _bell()
-        except OSError as error:
-            fail(error)
+        super().__init__(store.waiters, queues, lambda _: SubscribedSource(store, self))
 
     def wait(self, timeout: float) -> WakeReason:
-        """As `Waiter.wait`."""
-        self._after_fork()
-        with self._guard:
-            self._thread, self._left_at = threading.get_ident(), math.inf
-            try:
-                return self._wait(time.monotonic() + max(0.0, timeout))
-            except BackendClosed:
-                raise
-            except Exception as error:  # noqa: BLE001 - whatever the driver, the system or foreign messages raise
-                self._drop()
-                if self._closed.is_set():
-                    return WakeReason.NONE
-                fail(error)
-            finally:
-                self._left_at = time.monotonic()
-                if self._closed.is_set():
-                    self._tidy()
+        """See `DescriptorWaiter.wait`."""
+        self._thread, self._left_at = threading.get_ident(), math.inf
+        try:
+            return super().wait(timeout)
+        finally:
+            self._left_at = time.monotonic()
 
     def is_heeded(self) -> bool:
-        """Whether another thread waits, or has just done so: then what is published is known here at once."""
+        """Return whether another thread waits, or has just done so: it reads what is published at once."""
         return self._thread != threading.get_ident() and time.monotonic() - self._left_at < HEEDED
 
-    def interrupt(self) -> None:
-        """As `Waiter.interrupt`; also from a signal handler."""
-        with suppress(OSError):  # full: it rings already; or closed
-            self._outside.send(b"!")
+
+class SubscribedSource:
+    """
+    A `WakeSource` on the channels of some queues.
+
+    redis-py shuts down no connection of another process when it is collected.
+    """
+
+    def __init__(self, store: Store, waiter: RedisWaiter) -> None:
+        self._store = store
+        self._waiter = waiter
+        self._channels = {store.keys.channel(queue): queue for queue in waiter.names}
+        self._connection: Connection | None = None
+        self._descriptor = -1  # of its socket
+        self._received_at = 0.0  # when the server last sent something, by time.monotonic()
+        self._pinged_at: float | None = None  # when a reply was asked for that has not come yet
+
+    def look(self, now: float) -> WakeReason:
+        """See `WakeSource.look`."""
+        try:
+            if self._connection is None:
+                self._subscribe()
+                return WakeReason.ANY  # earlier messages were not received
+            # Asked each time: the driver, or TLS, may hold what has come already.
+            while self._connection.can_read(0):
+                if reason := self._read(self._connection):
+                    return reason  # the rest is for the next wait: a thread that sleeps must be woken now
+            self._check_health(self._connection, now)
+        except BackendClosed:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever the driver, the system or foreign messages raise
+            fail(error)
+        return WakeReason.NONE
+
+    def next_look(self, now: float) -> tuple[float, Sequence[int]]:
+        """See `WakeSource.next_look`."""
+        if self._connection is None:
+            return 0.0, ()
+        if self._pinged_at is None:
+            check_at = self._received_at + PING_AFTER
+        else:
+            check_at = self._pinged_at + self._store.config.timeout
+        return check_at - now, (self._descriptor,)
 
     def close(self) -> None:
-        """As `Waiter.close`."""
-        self._closed.set()
-        self.interrupt()
-        if self._guard.acquire(blocking=False):
-            try:
-                self._tidy()
-            finally:
-                self._guard.release()
-
-    def _wait(self, deadline: float) -> WakeReason:
-        if self._closed.is_set():
-            raise BackendClosed("this waiter was closed")
-        if self._connection is None:
-            self._subscribe()
-            return WakeReason.ANY  # there may have been news before
-        poller = select.poll()
-        poller.register(self._inside, select.POLLIN)
-        connected = socket_of(self._connection)
-        poller.register(connected, select.POLLIN)
-        came = False  # something that can be read without waiting for it
-        while True:
-            # Asked before each sleep: the driver, or TLS, may hold what has come already.
-            while came or self._connection.can_read(0):
-                came = False
-                if news := self._read(self._connection):
-                    return news  # what else has come is for the next wait: whoever sleeps is to be woken now
-            if self._was_interrupted() or self._closed.is_set():
-                return WakeReason.NONE
-            now = time.monotonic()
-            if now >= deadline:
-                return WakeReason.NONE
-            events = poller.poll(1000 * min(deadline - now, self._until_health_check(self._connection, now)))
-            # On TLS there may be nothing in it for us.
-            came = type(connected) is socket.socket and any(found == connected.fileno() for found, _ in events)
-
-    def _subscribe(self) -> None:
-        self._connection = connection = self._calls.subscriber()
-        connection.send_packed_command(connection.pack_command(b"SUBSCRIBE", *self._channels), False)
-        for _ in self._channels:
-            connection.read_response()
-        self._heard_at, self._pinged_at = time.monotonic(), None
-        self._watch.subscribed(self)
-
-    def _read(self, connection: Connection) -> WakeReason:
-        """Read what has come, as prelude/wake.lua writes it; none where it is the answer to a question of ours."""
-        message = connection.read_response()
-        self._heard_at, self._pinged_at = time.monotonic(), None
-        if not isinstance(message, list) or message[0] != b"message":
-            return WakeReason.NONE
-        kinds, _, meta = message[2].partition(b" ")
-        news = _NEWS.get(kinds, WakeReason.ANY)
-        queue = self._channels.get(message[1])
-        tag = meta[:-2]
-        if not self._serving.has(tag):
-            if queue is not None:  # a version that is new here, or what nobody here knows
-                self._serving.suspect(queue)
-            return news
-        if WakeReason.JOBS_READY in news:  # hints, so they do no harm where nothing is
-            self._watch.has_ready(tag)
-        if WakeReason.EARLIER_DUE_TIME in news:
-            self._watch.has_sooner(tag)
-        return news
-
-    def _until_health_check(self, connection: Connection, now: float) -> float:
-        """Seconds until the next thing to do about a server that says nothing; does it if it is due."""
-        if self._pinged_at is None:
-            wait = self._heard_at + PING_AFTER - now
-            if wait > 0.0:
-                return wait
-            connection.send_packed_command(connection.pack_command(b"PING"), False)
-            self._pinged_at = now
-        wait = self._pinged_at + self._timeout - now
-        if wait <= 0.0:
-            raise TimeoutError("the server does not answer on the connection for news")
-        return wait
-
-    def _was_interrupted(self) -> bool:
-        try:
-            return bool(self._inside.recv(4096))
-        except BlockingIOError:
-            return False
-
-    def _drop(self) -> None:
-        self._watch.lost(self)
+        """See `WakeSource.close`."""
+        self._store.watch.lost(self._waiter)
         if self._connection is not None:
             self._connection.disconnect()
             self._connection = None
 
-    def _tidy(self) -> None:
-        self._drop()
-        self._inside.close()
-        self._outside.close()
+    def _subscribe(self) -> None:
+        self._connection = connection = self._store.calls.subscriber()
+        connection.send_packed_command(connection.pack_command(b"SUBSCRIBE", *self._channels), False)
+        for _ in self._channels:
+            connection.read_response()
+        self._descriptor = socket_of(connection).fileno()
+        self._received_at, self._pinged_at = time.monotonic(), None
+        self._store.watch.subscribed(self._waiter)
 
-    def _after_fork(self) -> None:
-        if self._pid != os.getpid():
-            self._pid = os.getpid()
-            self._guard = threading.Lock()  # the parent's may be held by a thread that does not exist here
-            self._connection = None  # the parent's; letting go of it closes this process's end alone
-            self._inside.close()
-            self._outside.close()
-            if not self._closed.is_set():
-                self._inside, self._outside = _bell()
+    def _read(self, connection: Connection) -> WakeReason:
+        """Read a message, as prelude/wake.lua writes it. NONE where it is a reply to PING."""
+        message = connection.read_response()
+        self._received_at, self._pinged_at = time.monotonic(), None
+        if not isinstance(message, list) or message[0] != b"message":
+            return WakeReason.NONE
+        kinds, _, meta = message[2].partition(b" ")
+        reason = _REASONS.get(kinds, WakeReason.ANY)
+        queue = self._channels.get(message[1])
+        tag = meta[:-2]
+        if not self._store.serving.has(tag):
+            if queue is not None:  # of a version that this process does not know yet
+                self._store.serving.suspect(queue)
+            return reason
+        if WakeReason.JOBS_READY in reason:  # hints, so they do no harm where nothing is
+            self._store.watch.has_ready(tag)
+        if WakeReason.EARLIER_DUE_TIME in reason:
+            self._store.watch.has_sooner(tag)
+        return reason
 
-
-def _bell() -> tuple[socket.socket, socket.socket]:
-    inside, outside = socket.socketpair()
-    inside.setblocking(False)
-    outside.setblocking(False)
-    return inside, outside
+    def _check_health(self, connection: Connection, now: float) -> None:
+        """Ask for a reply of a server that sends nothing, and raise if it does not come."""
+        if self._pinged_at is None:
+            if now >= self._received_at + PING_AFTER:
+                connection.send_packed_command(connection.pack_command(b"PING"), False)
+                self._pinged_at = now
+        elif now >= self._pinged_at + self._store.config.timeout:
+            raise TimeoutError("the server does not reply on the connection for notifications")

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import os
-from itertools import count
 from typing import Self
 
 from scheduler.backend import Backend
-from scheduler.clock import Clock, SystemClock
+from scheduler.clock import Clock
 from scheduler.limits import check_kind
 from scheduler.queues import Retention
-from scheduler.waiting import WaiterRegistry
-from scheduler_backends.sql.moments import to_micros
-from scheduler_backends.sql.unreadable import UnreadableLog
 from scheduler_backends.sqlite.admin import AdminHooks
 from scheduler_backends.sqlite.connection import Synchronous
 from scheduler_backends.sqlite.enqueue import EnqueueHooks
@@ -36,8 +31,6 @@ class SqliteBackend(
 
     Local disks only: on network file systems SQLite's locks do not hold.
     """
-
-    clock: Clock | None
 
     def __init__(
         self,
@@ -76,18 +69,12 @@ class SqliteBackend(
             migrate=migrate,
         ).within(path_or_url)
         self.retention = options.retention
-        self.clock = None if clock is None else check_kind("clock", clock, Clock)
-        self._system_clock = SystemClock()
         self._store = Store(
             file=File(path, options),
             statements=Statements(options.prefix),
             retention=options.retention,
-            now=self._now,
-            waiters=WaiterRegistry(),
+            clock=None if clock is None else check_kind("clock", clock, Clock),
         )
-        self._known_queues = set()
-        self._turns = count()
-        self._unreadable = UnreadableLog(logging.getLogger("scheduler.sqlite"))
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -97,10 +84,16 @@ class SqliteBackend(
     def __repr__(self) -> str:
         return f"SqliteBackend({self._store.file.path!r})"
 
+    @property
+    def clock(self) -> Clock | None:
+        """None = the machine's clock; tests set one."""
+        return self._store.clock
+
+    @clock.setter
+    def clock(self, clock: Clock | None) -> None:
+        self._store.clock = clock
+
     def close(self) -> None:
         """See `Backend.close`."""
         self._store.waiters.close()
         self._store.file.close()
-
-    def _now(self) -> int:
-        return to_micros((self.clock or self._system_clock).now())

@@ -1,4 +1,4 @@
-"""A connection to the file: how it is opened, and which file it has opened."""
+"""A connection to the file: how it is opened, and which file is open."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PRAGMAS: Mapping[Synchronous, str] = {
     "full": "PRAGMA synchronous = FULL",
     "normal": "PRAGMA synchronous = NORMAL",
 }
-# Bytes. A reader that lasts makes the log grow, and SQLite never shrinks it by itself.
+# Bytes. A long read makes the log grow, and SQLite never shrinks it by itself.
 _LONGEST_LOG: Final = 32 * 1024 * 1024
 _serials = count()
 
@@ -29,26 +29,26 @@ class Connection(sqlite3.Connection):
     """Closed only by the process that opened it: a child of a fork must not even close a copy (SQLite's own rule)."""
 
     def __init__(self, *args: object, **options: object) -> None:
-        self.pid = os.getpid()  # first: it is looked at even where the rest fails
+        self.pid = os.getpid()  # first: `close` reads it even where the rest fails
         super().__init__(*args, **options)  # type: ignore[arg-type]  # what sqlite3.connect passes on
         self.serial = next(_serials)
         self._file = (0, 0, 0)
         self.log = ""
 
     def close(self) -> None:
-        """Close it, or keep it for ever if another process opened it."""
+        """Close it, or keep it for ever if another process has opened it."""
         if self.pid == os.getpid():
             super().close()
         else:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
     def remember_file(self, path: str, real_path: str) -> None:
-        """Note which file is open, and which log. To be called once both are."""
+        """Remember which file and which log are open. To be called once both are."""
         self.log = f"{real_path}-wal"
         self._file = _found(path, self.log)
 
     def is_current(self, path: str) -> bool:
-        """Whether *path* still leads to the file that is open, and the log beside it is the same."""
+        """Return whether the file at *path* is the one that is open, and the log beside it as well."""
         try:
             return _found(path, self.log) == self._file
         except FileNotFoundError:
@@ -70,9 +70,14 @@ def connect(path: str, *, timeout: float, synchronous: Synchronous, create: bool
     """
     Open the file at *path*, in autocommit mode and with the journal that it has.
 
-    create: make the file if it does not exist. accepts_any_text: see `File.accept_any_text`.
+    Args:
+        path: of the file; may be a symbolic link.
+        timeout: seconds to wait for other writers.
+        synchronous: see `SqliteBackend`.
+        create: create the file if it does not exist.
+        accepts_any_text: see `File.accept_any_text`.
     """
-    real_path = os.path.realpath(path)  # SQLite's own files, and the gate, lie beside it
+    real_path = os.path.realpath(path)  # SQLite's own files and the gate are beside it
     connection = sqlite3.connect(
         f"file:{quote(os.fsencode(real_path))}?mode={'rwc' if create else 'rw'}",
         uri=True,
@@ -87,7 +92,8 @@ def connect(path: str, *, timeout: float, synchronous: Synchronous, create: bool
     try:
         connection.execute(_PRAGMAS[synchronous])
         connection.execute(f"PRAGMA journal_size_limit = {_LONGEST_LOG}")
-        # Ours are kept by what checks a job: here, a row of another program's would end every batch it is in.
+        # Every job is checked before it is stored. A row that another program has written past the constraints would
+        # end each statement that changes it, and with it the whole batch.
         connection.execute("PRAGMA ignore_check_constraints = ON")
         connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()  # this opens the file and its log
         connection.remember_file(path, real_path)
@@ -98,17 +104,17 @@ def connect(path: str, *, timeout: float, synchronous: Synchronous, create: bool
 
 
 def any_text(text: bytes) -> str:
-    """Text that may be no UTF-8, with a surrogate for each byte at fault."""
+    """Decode *text*, which may not be UTF-8, with a surrogate for each wrong byte."""
     return text.decode("utf-8", "surrogateescape")
 
 
 def is_wal(connection: Connection) -> bool:
-    """Whether the file has a write-ahead log already."""
+    """Return whether the file has a write-ahead log."""
     return bool(connection.execute("PRAGMA journal_mode").fetchone() == ("wal",))
 
 
 def use_wal(connection: Connection, path: str) -> None:
-    """Have the file at *path* written by way of a log: in effect once for the file, a no-op afterwards."""
+    """Give the file at *path* a write-ahead log, which it keeps for ever, unless it has one."""
     if not is_wal(connection):
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()  # this makes the log
@@ -116,7 +122,7 @@ def use_wal(connection: Connection, path: str) -> None:
 
 
 def is_empty(path: str) -> bool:
-    """Whether there is no file yet, or nothing in it."""
+    """Return whether there is no file, or an empty one."""
     try:
         return Path(path).stat().st_size == 0
     except FileNotFoundError:
@@ -124,7 +130,7 @@ def is_empty(path: str) -> bool:
 
 
 def _found(path: str, log: str) -> tuple[int, int, int]:
-    file = os.stat(path)  # noqa: PTH116 - Path.stat takes three times as long, and every call comes here
+    file = os.stat(path)  # noqa: PTH116 - Path.stat takes three times as long, and every call does this
     try:
         return file.st_dev, file.st_ino, os.stat(log).st_ino  # noqa: PTH116 - as above
     except FileNotFoundError:

@@ -27,21 +27,20 @@ class EnqueueHooks:
     """→ scheduled, or ready when due."""
 
     _store: Store
-    _known_queues: set[str]  # those that this process has entered; entering one twice is harmless
 
     @accept_any_text
     def _enqueue(self, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
         self._store.file.check_open()
         results: list[Enqueued] = []
         for part in slices(jobs):
-            unknown = {job.queue for job in part} - self._known_queues
+            unknown = {job.queue for job in part} - self._store.known_queues
             with self._store.file.writing(single=len(part) == 1 and not unknown) as connection:
                 now = self._store.now()
                 for queue in unknown:
                     connection.execute(self._store.statements.add_queue, (queue,))
                 moments = [moments_of(job, now) for job in part]
                 results += self._insert_all(connection, part, moments)
-            self._known_queues |= unknown
+            self._store.known_queues.update(unknown)
             due = [(job.queue, at.due_at) for job, at in zip(part, moments, strict=True)]
             soon = {queue for queue, due_at in due if due_at <= now + WAKE_HORIZON}
             all_ready = all(due_at <= now for _, due_at in due)

@@ -1,16 +1,14 @@
-"""SQLite's errors, and the system's, in the library's words."""
+"""The library's errors for those of SQLite and of the system."""
 
 from __future__ import annotations
 
 import errno
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 from scheduler.errors import BackendError, BackendUnavailable, SchemaMismatch
 
-_MAY_PASS: Final = {
+_TRANSIENT: Final = {
     sqlite3.SQLITE_BUSY: "is locked",
     sqlite3.SQLITE_LOCKED: "is locked",
     sqlite3.SQLITE_FULL: "cannot grow: the disk is full",
@@ -20,7 +18,7 @@ _MAY_PASS: Final = {
     sqlite3.SQLITE_PROTOCOL: "is locked",
     sqlite3.SQLITE_INTERRUPT: "was interrupted",
 }
-_STAYS: Final = {
+_PERMANENT: Final = {
     sqlite3.SQLITE_READONLY: "is read-only",
     sqlite3.SQLITE_CORRUPT: "is damaged",
     sqlite3.SQLITE_NOTADB: "is no SQLite database",
@@ -28,7 +26,7 @@ _STAYS: Final = {
     sqlite3.SQLITE_AUTH: "must not be accessed",
     sqlite3.SQLITE_TOOBIG: "cannot take so much in one row",
 }
-# These say something about the connection as it was opened: a new one may do better once the cause has gone.
+# Caused by how the connection was opened: a new one may work once the cause has gone.
 _OF_THE_CONNECTION: Final = frozenset(
     {
         sqlite3.SQLITE_READONLY,
@@ -42,36 +40,27 @@ _OF_THE_CONNECTION: Final = frozenset(
         sqlite3.SQLITE_MISUSE,
     }
 )
-_SYSTEM_ERRORS_THAT_STAY: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.ENOTDIR})
+_PERMANENT_SYSTEM_ERRORS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.ENOTDIR})
 
 OUTSIDE_ERRORS: Final = (sqlite3.Error, sqlite3.Warning, OSError, OverflowError, UnicodeError, MemoryError)
-"""What sqlite3 and the system raise. Everything else that a call raises is a bug of ours."""
+"""What sqlite3 and the system raise. Everything else that a call raises is a bug of this library."""
 
 
 class UndecodableTextError(BackendError):
-    """A text in the file is no UTF-8, and the connection was not told to take it anyway."""
-
-
-@contextmanager
-def translating(path: str) -> Iterator[None]:
-    """Raise what the driver or the system raises within as errors of the library."""
-    try:
-        yield
-    except OUTSIDE_ERRORS as error:
-        raise translated(error, path) from error
+    """A text in the file is not UTF-8, and the connection does not accept that."""
 
 
 def translated(error: Exception, path: str) -> BackendError:
-    """What *error* means to a caller. Everything that may pass is `BackendUnavailable`: repeat the call."""
+    """Return the library's error for *error*: `BackendUnavailable` for all that may pass: repeat the call."""
     code = _code(error)
-    if code in _MAY_PASS:
-        return BackendUnavailable(f"{path} {_MAY_PASS[code]} ({error})")
-    if code in _STAYS:
-        return BackendError(f"{path} {_STAYS[code]} ({error})")
+    if code in _TRANSIENT:
+        return BackendUnavailable(f"{path} {_TRANSIENT[code]} ({error})")
+    if code in _PERMANENT:
+        return BackendError(f"{path} {_PERMANENT[code]} ({error})")
     if isinstance(error, MemoryError):
-        return BackendUnavailable(f"{path} {_MAY_PASS[sqlite3.SQLITE_NOMEM]}")
+        return BackendUnavailable(f"{path} {_TRANSIENT[sqlite3.SQLITE_NOMEM]}")
     if isinstance(error, OSError):
-        kind = BackendError if error.errno in _SYSTEM_ERRORS_THAT_STAY else BackendUnavailable
+        kind = BackendError if error.errno in _PERMANENT_SYSTEM_ERRORS else BackendUnavailable
         return kind(f"{path} cannot be used: {error.strerror or error}")
     return _of_other_kind(error, path)
 
@@ -81,13 +70,13 @@ def _of_other_kind(error: Exception, path: str) -> BackendError:
         return UndecodableTextError(f"{path}: {error}")
     if isinstance(error, sqlite3.Error) and ("no such table" in str(error) or "no such column" in str(error)):
         return SchemaMismatch(f"{path}: {error}: run `python -m scheduler_backends.sql migrate URL`")
-    if isinstance(error, UnicodeError):  # its text shows what could not be encoded, which may be a job's
-        return BackendError(f"{path} cannot take or return a text that is no UTF-8")
+    if isinstance(error, UnicodeError):  # its text shows what could not be encoded, perhaps a part of a job
+        return BackendError(f"{path} cannot store or return a text that is not UTF-8")
     return BackendError(f"{path}: {error}")
 
 
 def is_of_connection(error: BaseException | None) -> bool:
-    """Whether *error* says that the connection must not be used again."""
+    """Return whether the connection must not be used again after *error*."""
     return _code(error) in _OF_THE_CONNECTION
 
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from scheduler.errors import BackendClosed, BackendError, BackendUnavailable
 from scheduler.processes import PerProcess, suspend_at_forks, suspend_briefly
 from scheduler_backends.sqlite.connection import Connection, check_sqlite, is_empty
-from scheduler_backends.sqlite.errors import OUTSIDE_ERRORS, is_of_connection, translating
+from scheduler_backends.sqlite.errors import OUTSIDE_ERRORS, is_of_connection, translated
 from scheduler_backends.sqlite.gate import Gate
 from scheduler_backends.sqlite.opening import Opening
 from scheduler_backends.sqlite.options import Options
@@ -25,7 +25,7 @@ from scheduler_backends.sqlite.slots import Open, Slot
 
 
 class File:
-    """A database file. Safe in any thread; connects when first used, and anew in the child of a fork."""
+    """A database file, for any thread. Connects when first used, and again in the child of a fork."""
 
     def __init__(self, path: str, options: Options) -> None:
         check_sqlite()
@@ -40,31 +40,38 @@ class File:
     @contextmanager
     def writing(self, *, single: bool = False, prepared: bool = True) -> Iterator[sqlite3.Connection]:
         """
-        One write transaction: committed at the end of the block, rolled back when it raises.
+        Run a write transaction, which is committed at the end of the block and rolled back when the block raises.
 
-        single: the block runs one statement, which is a transaction by itself. prepared: False = nobody has seen to the
-        schema yet. Raises `BackendUnavailable` when another process, or another thread of this one, is writing for
-        longer than the timeout.
+        single: the block runs one statement, which is a transaction by itself. prepared: False = for statements about
+        the schema, which is not checked. Raises `BackendUnavailable` when another process, or another thread of this
+        one, writes for longer than the timeout.
         """
         mine = self._open.get(Open)
-        with self._reopening(), self._using(mine.writer), self._gate(mine):
-            self._check_file(mine, mine.writer)  # behind the gate, where the waiting is over
-            connection = mine.writer.connection or self._opening.writer(mine, prepared=prepared)
-            self._wrote_at = math.inf
-            try:
-                if not single:
-                    connection.execute("BEGIN IMMEDIATE")
-                yield connection
-                if not single:
-                    connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:  # a full disk, say, rolls back by itself
-                    connection.execute("ROLLBACK")
-                raise
-            finally:
-                self._wrote_at = time.monotonic()
-                if connection is not mine.writer.connection:
-                    connection.close()
+        try:
+            with self._using(mine.writer), self._gate(mine):
+                self._check_file(mine, mine.writer)  # inside the gate, where nothing is waited for any more
+                connection = mine.writer.connection or self._opening.writer(mine, prepared=prepared)
+                self._wrote_at = math.inf
+                try:
+                    if not single:
+                        connection.execute("BEGIN IMMEDIATE")
+                    yield connection
+                    if not single:
+                        connection.execute("COMMIT")
+                except BaseException:
+                    if connection.in_transaction:  # a full disk, say, rolls back by itself
+                        connection.execute("ROLLBACK")
+                    raise
+                finally:
+                    self._wrote_at = time.monotonic()
+                    if connection is not mine.writer.connection:
+                        connection.close()
+        except BackendError as error:
+            if is_of_connection(error.__cause__):
+                # SQLite shares more than its locks within a process: what one connection has opened read-only stays so
+                # for all. So all of this process's connections to the file are closed, and opened again when used.
+                suspend_briefly(lambda member: isinstance(member, File) and member.path == self.path)
+            raise
 
     @contextmanager
     def reading(self, *, watching: bool = False) -> Iterator[Connection]:
@@ -84,17 +91,17 @@ class File:
             yield slot.connection
 
     def wrote_since(self, moment: float) -> bool:
-        """Whether this process is writing, or has written since *moment*."""
+        """Return whether this process is writing, or has written since *moment*, by `time.monotonic`."""
         return self._wrote_at >= moment
 
     def accept_any_text(self) -> None:
-        """From now on, text that is no UTF-8 is read with a surrogate for each byte at fault, instead of raising."""
+        """From now on, read text that is not UTF-8 with a surrogate for each wrong byte instead of raising."""
         self._opening.accepts_any_text = True
         self._open.get(Open).accept_any_text()
 
     @property
     def is_open(self) -> bool:
-        """Whether this process has opened the file, and so checked its schema."""
+        """Whether this process has opened the file, and so has checked its schema."""
         return self._open.get(Open).is_prepared
 
     def check_open(self) -> None:
@@ -120,38 +127,24 @@ class File:
 
     @contextmanager
     def _using(self, slot: Slot) -> Iterator[None]:
-        # Around every use of a connection: one thread at a time, and errors of ours.
+        # Around every use of a connection: one thread at a time, and errors of the library.
         slot.lock.refuse_mine()
         try:
             if not slot.lock.acquire(self.options.timeout):
                 raise BackendUnavailable(f"{self.path} was in use by another thread for {self.options.timeout:g} s")
             self.check_open()
-            with translating(self.path):
-                try:
-                    yield
-                except OUTSIDE_ERRORS as error:
-                    if is_of_connection(error):
-                        slot.drop()
-                    raise
+            yield
+        except OUTSIDE_ERRORS as error:
+            if is_of_connection(error):
+                slot.drop()
+            raise translated(error, self.path) from error
         finally:
             slot.lock.release_mine()
 
     @contextmanager
-    def _reopening(self) -> Iterator[None]:
-        # A file that was read-only when it was opened may be written after it was opened anew.
-        try:
-            yield
-        except BackendError as error:
-            if is_of_connection(error.__cause__):
-                # SQLite shares more than its locks within a process: what one connection has opened read-only stays so
-                # for all. So all of this process's connections to the file are closed, and opened again when used.
-                suspend_briefly(lambda member: isinstance(member, File) and member.path == self.path)
-            raise
-
-    @contextmanager
     def _gate(self, mine: Open) -> Iterator[None]:
         if mine.gate is None:
-            # Made first, since the gate gets the mode of the file.
+            # The file comes first, since the gate gets its mode.
             if is_empty(self.path) and not self._opening.was_open:
                 self._opening.connect().close()
             mine.gate = Gate(os.path.realpath(self.path))
@@ -163,10 +156,10 @@ class File:
             gate.leave()
 
     def _check_file(self, mine: Open, slot: Slot) -> None:
-        # What is committed to a file that was removed or replaced would be lost without a word.
+        # What is committed to a file that was removed or replaced would be lost, and nobody would know.
         if slot.connection is None or slot.connection.is_current(self.path):
             return
-        # SQLite sees as well that the file has moved, and leaves the log of the new one alone when it closes.
+        # SQLite notices as well that the file has moved, and does not remove the log of the new one when it closes.
         slot.drop()
         mine.is_prepared = False
         if slot is mine.writer and mine.gate is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 
 from scheduler.jobs import Job
@@ -13,7 +13,6 @@ from scheduler_backends.sql.columns import JobRow
 from scheduler_backends.sql.decoding import leases_of
 from scheduler_backends.sql.moments import later
 from scheduler_backends.sql.slices import SLICE
-from scheduler_backends.sql.unreadable import UnreadableLog
 from scheduler_backends.sqlite.store import Store, accept_any_text
 
 
@@ -21,8 +20,6 @@ class LeaseHooks:
     """Ready → leased, and leased → leased."""
 
     _store: Store
-    _unreadable: UnreadableLog
-    _turns: Iterator[int]  # decides which queue comes first; next() on a count is atomic
 
     @accept_any_text
     def _lease(
@@ -56,7 +53,7 @@ class LeaseHooks:
             cells: dict[str, list[int]] = {}
             for queue, priority in sorted(connection.execute(statements.cells, asked)):
                 cells.setdefault(queue, []).append(priority)
-            first = next(self._turns) % len(queues)
+            first = next(self._store.turns) % len(queues)
             turns = [queue for queue in (*queues[first:], *queues[:first]) if queue in cells]
             lessee = (asked["token"], worker_id, later(now, duration))
             # Each queue gets its share first; what some leave goes to the others in the same order.
@@ -80,5 +77,5 @@ class LeaseHooks:
             now = self._store.now()
             rows = [(now, job.queue, job.id.encode("utf-8", "surrogateescape"), token) for job in jobs]
             buried = connection.executemany(self._store.statements.bury_unreadable, rows).rowcount
-        self._unreadable.log_jobs(jobs)
+        self._store.unreadable.log_jobs(jobs)
         return buried

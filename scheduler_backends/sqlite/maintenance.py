@@ -12,7 +12,7 @@ from scheduler_backends.sql.fields import error_document
 from scheduler_backends.sql.moments import later
 from scheduler_backends.sql.slices import SLICE, slices
 from scheduler_backends.sql.states import CODES, DEAD, SCHEDULED
-from scheduler_backends.sql.unreadable import STRAYED, UnreadableLog
+from scheduler_backends.sql.unreadable import STRAYED
 from scheduler_backends.sqlite.store import Store
 
 _EXPIRED = error_document(LEASE_EXPIRED)
@@ -22,7 +22,6 @@ class MaintenanceHooks:
     """Due times, expired leases, and finished jobs that retention no longer keeps."""
 
     _store: Store
-    _unreadable: UnreadableLog
 
     def _promote_due(self, queues: Sequence[str], limit: int) -> Promotion:  # noqa: ARG002 - nothing is moved
         # A job that is due is ready: see `sql.states`.
@@ -101,4 +100,4 @@ class MaintenanceHooks:
             asked["now"] = self._store.now()
             buried = connection.execute(self._store.statements.bury_stray, asked).fetchall()
         for queue, id in buried[:1]:
-            self._unreadable.log(len(buried), f"{id!r} in {queue!r}: its state, priority or due time is invalid")
+            self._store.unreadable.log(len(buried), f"{id!r} in {queue!r}: its state, priority or due time is invalid")

@@ -17,7 +17,7 @@ class Opening:
     def __init__(self, path: str, options: Options) -> None:
         self._path = path
         self._options = options
-        self.was_open = False  # from then on a missing file is not created: somebody is about to restore it
+        self.was_open = False  # from then on a missing file is not created: an operator may be restoring it
         self.accepts_any_text = False
 
     def reader(self, mine: Open) -> None:
@@ -71,6 +71,6 @@ class Opening:
         except SchemaMismatch:
             if not self.was_open:
                 raise
-        if self.was_open:  # a copy of a backup that has not ended, perhaps: nothing may be written there
+        if self.was_open:  # perhaps a backup is being copied: nothing may be written to it
             raise BackendError(f"{self._path} is now another file, and not one of this release: restart the program")
         return False

@@ -1,4 +1,4 @@
-"""The tables in the file, and the steps that lead from one version of them to the next."""
+"""The tables in the file, and the steps from one version of them to the next."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from scheduler_backends.sql.states import FINISHED, LEASED, RETRY_WAIT, WAITING
 from scheduler_backends.sql.versions import check_version, check_versions, script
 
 # A rowid table: WITHOUT ROWID was 30 to 60 % slower at batches of 64. No index holds lease_until, so a renewal rewrites
-# the row alone.
-# STRICT and the constraints are for other programs: our own connections leave the constraints out (see `file`), so that
-# one row that breaks them breaks no statement over many.
+# only the row.
+# STRICT and the constraints are for other programs. The library's own connections ignore the constraints: see
+# `connection`.
 _DOCUMENTS: Final = {
     name: f"{name} IS NULL OR json_valid({name}) AND json_type({name}) = '{kind}'"
     for name, kind in (("retry_policy", "object"), ("metadata", "object"), ("errors", "array"))
@@ -41,7 +41,7 @@ STEPS: Final = (_FIRST,)
 
 
 def version_of(execute: Execute, prefix: str) -> int:
-    """The version of the schema in the file, 0 = none."""
+    """Return the version of the schema in the file, 0 = none."""
     found = execute(
         "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (f"{prefix}schema_version",)
     ).fetchone()
@@ -68,7 +68,7 @@ def migrate(execute: Execute, prefix: str) -> int:
 
 
 def migration_sql(prefix: str, from_version: int, to_version: int | None) -> str:
-    """What `migrate` would run between two versions (0 = nothing there, None = the newest), as one transaction."""
+    """Return what `migrate` runs between two versions (0 = no tables, None = the newest), as one transaction."""
     last = check_versions(from_version, to_version, len(STEPS))
     return script(("BEGIN IMMEDIATE", *_statements(prefix, from_version, last), "COMMIT"))
 

@@ -10,31 +10,31 @@ from scheduler_backends.sqlite.gate import Gate
 
 
 class Slot:
-    """A connection, None = not open, and the lock that admits one thread to it."""
+    """A connection, None = not open, and the lock that one thread holds while it uses the connection."""
 
     def __init__(self) -> None:
         self.lock = StoreLock()
         self.connection: Connection | None = None
 
     def drop(self) -> None:
-        """Close the connection. Under the lock only."""
+        """Close the connection. The caller holds the lock."""
         if self.connection is not None:
             self.connection.close()
             self.connection = None
 
 
 class Open:
-    """What one process has open. The gate is guarded by the writer's lock."""
+    """What one process has open. The writer's lock guards the gate."""
 
     def __init__(self) -> None:
         self.writer, self.reader, self.watcher = Slot(), Slot(), Slot()
         self.slots = (self.writer, self.reader, self.watcher)
         self.gate: Gate | None = None
-        self.is_prepared = False  # the schema was seen to
+        self.is_prepared = False  # the schema was checked
 
     def drop_all(self) -> None:
-        """Close everything. Under all locks only."""
-        for slot in reversed(self.slots):  # the last writer to close tidies the log away
+        """Close everything. The caller holds all locks."""
+        for slot in reversed(self.slots):  # the last writer to close removes the log
             slot.drop()
         if self.gate is not None:
             self.gate.close()

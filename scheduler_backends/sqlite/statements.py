@@ -1,8 +1,4 @@
-"""
-Every statement that the store runs, one for each move.
-
-Text, prepared and kept by the standard library's sqlite3 (docs/decisions/0007).
-"""
+"""Every statement that the store runs, as text, which sqlite3 prepares and caches (docs/decisions/0007)."""
 
 from __future__ import annotations
 
@@ -31,12 +27,12 @@ from scheduler_backends.sql.states import (
 _COLUMNS: Final = ", ".join(COLUMNS)
 _PRIORITIES: Final = "(VALUES (0), (1), (2), (3))"
 
-# One way out of leased: nobody holds the job any more. The token alone says who does.
+# A job stops being leased: nobody holds it any more. Only the token says who does.
 _FREE: Final = "lease_token = NULL, lease_owner = NULL, lease_until = NULL"
 _HELD: Final = "WHERE queue = ? AND id = ? AND lease_token = ?"
 
-# Appends the error document that is bound here, NULL = none, with the attempt's number and the moment. Errors that are
-# no JSON array stay as they are: whoever reads them says so.
+# Appends the error document :error, NULL = none, with the attempt's number and the moment. Errors that are not a JSON
+# array stay as they are, and are reported when they are read.
 _ERROR: Final = f"json_set(:error, '$.attempt', min(max(attempts, 0), {MOST}), '$.at', :now)"
 _APPENDED: Final = f"""CASE WHEN :error IS NULL THEN errors WHEN errors IS NULL THEN json_array({_ERROR})
     WHEN NOT json_valid(errors) THEN errors WHEN json_type(errors) <> 'array' THEN errors
@@ -45,25 +41,26 @@ _APPENDED: Final = f"""CASE WHEN :error IS NULL THEN errors WHEN errors IS NULL 
 
 _ERRORS: Final = f"errors = {_APPENDED}"
 
-# Given back, and counted: neither makes a number of what is none, nor goes beyond what the column holds.
+# An attempt given back, and one more: neither leaves the range of the column.
 _RETURNED: Final = "attempts = attempts - (attempts > 0 AND :returned)"
 _ONE_MORE: Final = f"min({{0}}, {MOST - 1}) + 1"
 
-# A lease whose end is none has ended.
+# A lease whose expiry is not a moment has expired.
 _EXPIRY: Final = f"CASE WHEN lease_until BETWEEN {EARLIEST} AND {LATEST} THEN lease_until ELSE {EARLIEST} END"
 
 
-# What lies behind a position of jobs that wait, and that their time is ahead, in one bound: of two, SQLite takes one
-# for the index, and so each page would begin at the present moment, or the first one at the longest ready job.
-_BEHIND_LATER: Final = "(due_at, id) > (max(:key, :now + 1), CASE WHEN :key > :now THEN :id ELSE '' END)"
+# The condition that a waiting job comes after a position and is not due, as one bound. Of two bounds SQLite uses one
+# for the index, and so each page would begin at the present moment, or the first page at the oldest ready job.
+_AFTER_AND_NOT_DUE: Final = "(due_at, id) > (max(:key, :now + 1), CASE WHEN :key > :now THEN :id ELSE '' END)"
 
 _WAITING: Final = f"queue = :queue AND priority IN (0, 1, 2, 3) AND state IN {WAITING}"
-_AHEAD: Final[Mapping[JobState, str]] = {
+_NOT_DUE_STATES: Final[Mapping[JobState, str]] = {
     JobState.SCHEDULED: f"{_WAITING} AND state = {SCHEDULED}",
     JobState.RETRY_WAIT: f"queue = :queue AND state = {RETRY_WAIT}",
 }
-_STANDING: Final[Mapping[JobState, str]] = {
-    **{state: f"{waiting} AND due_at > :now" for state, waiting in _AHEAD.items()},
+# The rows in a state. Each condition repeats the predicate of the index that finds them.
+_IN_STATE: Final[Mapping[JobState, str]] = {
+    **{state: f"{waiting} AND due_at > :now" for state, waiting in _NOT_DUE_STATES.items()},
     JobState.READY: f"{_WAITING} AND due_at <= :now",
     JobState.LEASED: f"queue = :queue AND state = {LEASED}",
     **{
@@ -71,18 +68,17 @@ _STANDING: Final[Mapping[JobState, str]] = {
         for state in (JobState.SUCCEEDED, JobState.CANCELLED, JobState.DEAD)
     },
 }
-# Which rows stand in a state. Each repeats the predicate of the index that finds them.
 
-# By what a list walks, besides the id.
+# What a list is ordered by, before the id.
 _KEYS: Final[Mapping[JobState, str]] = {
     **dict.fromkeys((JobState.SCHEDULED, JobState.READY, JobState.RETRY_WAIT), "due_at"),
     **dict.fromkeys((JobState.SUCCEEDED, JobState.CANCELLED, JobState.DEAD), "finished_at"),
     JobState.LEASED: "lease_token",
 }
 
-_BEHIND: Final[Mapping[JobState, str]] = {
-    **{state: f"{_STANDING[state]} AND ({key}, id) > (:key, :id)" for state, key in _KEYS.items()},
-    **{state: f"{waiting} AND {_BEHIND_LATER}" for state, waiting in _AHEAD.items()},
+_AFTER: Final[Mapping[JobState, str]] = {
+    **{state: f"{_IN_STATE[state]} AND ({key}, id) > (:key, :id)" for state, key in _KEYS.items()},
+    **{state: f"{waiting} AND {_AFTER_AND_NOT_DUE}" for state, waiting in _NOT_DUE_STATES.items()},
 }
 
 
@@ -105,9 +101,9 @@ WHERE j.state = {LEASED} AND j.queue = q.value AND j.lease_token = :token"""
         self.insert = f"""INSERT INTO {job} ({", ".join(inserted)}, state)
 VALUES ({", ".join("?" for _ in inserted)}, {SCHEDULED}) ON CONFLICT DO NOTHING"""
         self.find = f"SELECT {_COLUMNS} FROM {job} WHERE queue = ? AND id = ?"
-        # Is there anything at all for a lease call? Answered without a write lock, so that an idle worker takes none.
+        # Whether a lease call can get anything. It needs no write lock, so an idle worker takes none.
         self.any_work = f"SELECT EXISTS (SELECT 1 {cells}) OR EXISTS (SELECT 1 {held})"
-        # For waiters: is a job ready, and when is the next one due?
+        # For waiters: whether a job is ready, and when the next one is due.
         self.pending_work = f"SELECT EXISTS (SELECT 1 {cells}), ({next_due})"
         self.cells = f"SELECT q.value, p.column1 {cells}"
         self.held = f"SELECT {', '.join('j.' + column for column in COLUMNS)} {held}"
@@ -116,7 +112,7 @@ VALUES ({", ".join("?" for _ in inserted)}, {SCHEDULED}) ON CONFLICT DO NOTHING"
 WHERE rowid IN (SELECT rowid FROM {job} WHERE queue = ? AND priority = ? AND state IN {WAITING} AND due_at <= ?
                 ORDER BY due_at, id LIMIT ?)
 RETURNING {_COLUMNS}"""
-        # By bytes: the id itself may be text that is no UTF-8.
+        # By bytes: the id may be text that is not UTF-8.
         self.bury_unreadable = f"""UPDATE {job} SET state = {DEAD}, finished_at = ?, {_FREE}
 WHERE queue = ? AND id = CAST(? AS TEXT) AND lease_token = ?"""
         self.any_stray = f"SELECT EXISTS (SELECT 1 {stray})"
@@ -124,7 +120,7 @@ WHERE queue = ? AND id = CAST(? AS TEXT) AND lease_token = ?"""
     state = CASE WHEN state IN {FINISHED} THEN state ELSE {DEAD} END, finished_at = :now, {_FREE}
 WHERE rowid IN (SELECT j.rowid {stray} LIMIT :limit) RETURNING queue, id"""
         self.renew = f"UPDATE {job} SET lease_until = ? {_HELD}"
-        # retention 0: the job has reached its end and goes at once
+        # With retention 0 a finished job is deleted at once.
         self.finish = f"DELETE FROM {job} {_HELD}"
         self.complete = f"UPDATE {job} SET state = {SUCCEEDED}, finished_at = ?, result = ?, {_FREE} {_HELD}"
         self.fail = f"""UPDATE {job} SET {_ERRORS}, state = :state, due_at = coalesce(:due_at, due_at),
@@ -153,18 +149,18 @@ WHERE queue = ? AND state = ? AND state IN {FINISHED} AND finished_at <= ? ORDER
 WHERE queue = ? AND state = ? AND state IN {FINISHED} AND finished_at <= ?)"""
         self.purge = {
             state: f"DELETE FROM {job} WHERE rowid IN (SELECT rowid FROM {job} WHERE {shown_state} LIMIT :limit)"
-            for state, shown_state in _STANDING.items()
+            for state, shown_state in _IN_STATE.items()
         }
         self.walk = {
             state: f"""SELECT {_COLUMNS}, {_KEYS[state]} FROM {job}
-WHERE {_BEHIND[state]} {"AND priority = :priority" if goes_by_priority(state) else ""}
+WHERE {_AFTER[state]} {"AND priority = :priority" if goes_by_priority(state) else ""}
 ORDER BY {_KEYS[state]}, id LIMIT :limit"""
             for state in JobState
         }
-        # SCHEDULED counts the retries that wait as well: no index tells them apart.
+        # SCHEDULED counts the waiting retries as well: no index tells them apart.
         self.counts = {
             state: f"SELECT count(*) FROM (SELECT 1 FROM {job} WHERE {shown_state} LIMIT :cap)"
-            for state, shown_state in {**_STANDING, JobState.SCHEDULED: f"{_WAITING} AND due_at > :now"}.items()
+            for state, shown_state in {**_IN_STATE, JobState.SCHEDULED: f"{_WAITING} AND due_at > :now"}.items()
         }
         self.oldest_ready = f"""SELECT min((SELECT j.due_at FROM {job} AS j
     WHERE j.queue = :queue AND j.priority = p.column1 AND j.state IN {WAITING} AND j.due_at <= :now

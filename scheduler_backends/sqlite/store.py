@@ -1,34 +1,55 @@
-"""What the hooks of this backend work on: the file, its statements, the clock and the waiters."""
+"""What the hooks of this backend share."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 
+from scheduler.clock import Clock
 from scheduler.leases import Lease
 from scheduler.queues import Retention
 from scheduler.waiting import WaiterRegistry
 from scheduler_backends.sql.connections import Parameters
+from scheduler_backends.sql.moments import to_micros
 from scheduler_backends.sql.slices import slices
+from scheduler_backends.sql.unreadable import UnreadableLog
 from scheduler_backends.sqlite.errors import UndecodableTextError
 from scheduler_backends.sqlite.file import File
 from scheduler_backends.sqlite.statements import Statements
+
+_log: Final = logging.getLogger("scheduler.sqlite")
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Store:
-    """now: microseconds since 1970, by the clock that the backend has at that moment."""
+    """
+    The parts of one backend.
+
+    clock: None = the machine's. known_queues: those that
+    this process has entered in the table of queues; entering one twice is harmless. turns: counts lease calls, so that
+    each begins with another queue; `next()` on it is atomic.
+    """
 
     file: File
     statements: Statements
     retention: Retention
-    now: Callable[[], int]
-    waiters: WaiterRegistry
+    clock: Clock | None
+    waiters: WaiterRegistry = field(default_factory=WaiterRegistry)
+    known_queues: set[str] = field(default_factory=set)
+    turns: Iterator[int] = field(default_factory=count)
+    unreadable: UnreadableLog = field(default_factory=lambda: UnreadableLog(_log))
+
+    def now(self) -> int:
+        """Return microseconds since 1970."""
+        return time.time_ns() // 1_000 if self.clock is None else to_micros(self.clock.now())
 
     def change_held(self, statement: str, leases: Sequence[Lease], parameters: Sequence[Parameters]) -> list[Lease]:
         """Run *statement* once for each lease and return those for which it changed nothing: the refused."""
@@ -38,7 +59,7 @@ class Store:
             with self.file.writing() as connection:
                 if connection.executemany(statement, rows).rowcount == len(part):
                     continue
-                # Some were refused, and only one by one does SQLite say which. Rare enough to do it all again.
+                # Some were refused. SQLite shows which only one by one; this is rare enough to do all of it again.
                 connection.execute("ROLLBACK")
                 connection.execute("BEGIN IMMEDIATE")
                 refused += [

@@ -1,9 +1,9 @@
 """
-How a commit is noticed, whoever made it: by the write to the log, and then by SQLite's change counter.
+Notices commits of any process: by the write to the log, and then by SQLite's change counter.
 
-The write comes first, and the commit can be seen once it has reached the disk, which takes from a millisecond to half a
-second. So the counter is looked at again and again after a write, at growing intervals. Where the system does not
-tell of writes, it is looked at all the time.
+The write comes first. The commit can be seen once it has reached the disk, which takes from a millisecond to half a
+second. So after a write the counter is read again and again, at growing intervals. Where the system does not report
+writes, it is read all the time.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from scheduler_backends.sqlite.store import Store
 
 # Seconds.
 _POLL: Final = 0.02  # between two looks where writes are not reported
-_IDLE: Final = 2.0  # between two looks where they are, in case one was not
-_OPEN: Final = 5.0  # for so long a write may take to become a commit
-_RETRY: Final = 10.0  # until a subscription that could not be had is tried again
-_PER_SECOND: Final = 50.0  # looks in vain, in the long run
-_BURST: Final = 20.0  # looks in vain that may come faster
+_IDLE: Final = 2.0  # between two looks where they are, in case a report was lost
+_OPEN: Final = 5.0  # the longest time from a write to its commit
+_RETRY: Final = 10.0  # until a subscription that failed is tried again
+_PER_SECOND: Final = 50.0  # looks that find no work, in the long run
+_BURST: Final = 20.0  # such looks that may come faster
 
 
 class _Pace(NamedTuple):
-    """How the looks after a write follow each other: by a part of the time since the write, within bounds."""
+    """The pauses between the looks after a write: a part of the time since the write, within bounds."""
 
     part: float
     shortest: float
@@ -40,15 +40,15 @@ class _Pace(NamedTuple):
 
 
 _AFTER_WRITE: Final = _Pace(0.1, 0.000_5, 0.05)
-# A commit was seen, and another may come: both writes may have been reported before that look. Mostly in vain.
+# A commit was seen, and another may follow: both writes may have been reported before that look.
 _AFTER_COMMIT: Final = _Pace(0.5, 0.002, 0.25)
-# This process has written, and has notified its waiters already.
+# This process has written, and has notified its waiters.
 _AFTER_OWN: Final = _Pace(0.5, 0.02, 0.25)
 
 
 class Watch:
     """
-    A `WakeSource`: looks for work of some queues that commits have brought.
+    A `WakeSource`: looks for work of some queues in new commits.
 
     wake: ends the sleep of the thread that waits.
     """
@@ -59,19 +59,19 @@ class Watch:
         self._wake = wake
         self._subscription: inotify.Subscription | None = None
         self._subscribe_from = 0.0
-        self._seen: object = None  # the connection and its change counter at the last look; None = look at the jobs
+        self._seen: object = None  # the connection and its change counter at the last look; None = there was none
         self._due: int | None = None  # the next due time, as of the last look
         self._written = -_OPEN  # when the last write was reported
         self._pace = _AFTER_COMMIT
         self._next = 0.0  # when the next look is due
         self._budget, self._budget_at = _BURST, time.monotonic()
         self._events_taken_at = 0.0
-        self._spent = 0.0  # of the budget, since the last news
+        self._spent = 0.0  # of the budget, since work was found
 
     def next_look(self, now: float) -> tuple[float, Sequence[int]]:
         """See `WakeSource.next_look`."""
         allowed = self._earliest(now)
-        if allowed > now:  # whatever is written until then
+        if allowed > now:  # whatever is written before that
             return min(self._next, allowed) - now, ()
         return max(self._next - now, 0.0), (self._subscription.descriptor,) if self._subscription else ()
 
@@ -85,15 +85,15 @@ class Watch:
         self._budget -= 1.0
         self._spent += 1.0
         before = self._seen
-        news = self._look(now)
+        reason = self._look(now)
         if self._seen != before:
             self._pace = _AFTER_COMMIT
-            if self._take_events(now):  # most likely of the commit that was just seen
+            if self._take_events(now):  # most likely for the commit that was just seen
                 self._written = now
-        if news:  # not in vain
+        if reason:
             self._budget, self._spent = self._budget + self._spent, 0.0
         self._plan(now)
-        return news
+        return reason
 
     def close(self) -> None:
         """See `WakeSource.close`."""
@@ -101,7 +101,7 @@ class Watch:
         self._unsubscribe()
 
     def _take_events(self, now: float) -> bool:
-        # Whether the log has been written since the last call.
+        # Returns whether the log has been written to since the last call.
         if self._subscription is None:
             return False
         self._events_taken_at = now
@@ -132,14 +132,14 @@ class Watch:
             moment = self._store.now()
             asked = {"queues": self._queues, "now": moment}
             ready, due = connection.execute(self._store.statements.pending_work, asked).fetchone()
-        news = WakeReason.JOBS_READY if ready else WakeReason.NONE
+        reason = WakeReason.JOBS_READY if ready else WakeReason.NONE
         if due is not None and due <= moment + WAKE_HORIZON:
             if self._due is None or not moment < self._due <= due:
-                news |= WakeReason.EARLIER_DUE_TIME
+                reason |= WakeReason.EARLIER_DUE_TIME
             self._due = due
         else:
             self._due = None
-        return news
+        return reason
 
     def _plan(self, now: float) -> None:
         age = now - self._written
@@ -149,7 +149,7 @@ class Watch:
         self._next = max(now + pause, self._earliest(now))
 
     def _earliest(self, now: float) -> float:
-        # When the budget allows the next look.
+        # Returns when the budget allows the next look.
         self._budget = min(self._budget + (now - self._budget_at) * _PER_SECOND, _BURST)
         self._budget_at = now
         return now if self._budget >= 1.0 else now + (1.0 - self._budget) / _PER_SECOND
@@ -162,7 +162,7 @@ class Watch:
                 self._subscription = inotify.subscribe(log, self._wake)
             except OSError:
                 self._subscribe_from = now + _RETRY
-            else:  # what was written just before was not reported, and may not be committed yet
+            else:  # what was written just before was not reported, and may not be visible yet
                 self._written, self._pace = now, _AFTER_COMMIT
 
     def _unsubscribe(self) -> None:

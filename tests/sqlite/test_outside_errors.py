@@ -18,7 +18,7 @@ from scheduler.errors import BackendError, BackendUnavailable
 from scheduler.jobs import NewJob
 from scheduler.states import JobState
 from scheduler_backends.sqlite import SqliteBackend
-from scheduler_backends.sqlite.errors import translated, translating
+from scheduler_backends.sqlite.errors import translated
 
 QUEUE = "outside"
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
@@ -43,8 +43,8 @@ def new_job() -> NewJob:
         (sqlite3.InterfaceError("bad parameter or other API misuse"), BackendError),
     ],
 )
-def test_nothing_is_raised_bare(raised, kind):
-    with pytest.raises(BackendError) as caught, translating("jobs.db"):
+def test_nothing_is_raised_bare(backend, raised, kind):
+    with pytest.raises(BackendError) as caught, backend._store.file.writing():
         raise raised
     assert type(caught.value) is kind
     assert "jobs.db" in str(caught.value)

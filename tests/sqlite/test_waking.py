@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import struct
 import subprocess
 import sys
 import threading
@@ -245,15 +246,75 @@ def test_a_waiter_goes_on_once_its_log_was_removed(backend, path, way):
         heard(producer)
 
 
-def test_a_waiter_goes_on_after_events_were_lost(backend, path):
-    """The queue of events has overflowed, or a handler has closed the descriptor."""
+OVERFLOW = struct.pack("iIII", -1, 0x4000, 0, 0)
+IGNORED = 0x8000
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="inotify is Linux's")
+@pytest.mark.parametrize("loss", ["overflow", "ignored", "closed"])
+def test_a_waiter_goes_on_after_events_were_lost(backend, path, monkeypatch, loss):
+    """The queue of events has overflowed, the watch has ended, or a handler has closed the descriptor."""
     waiter = backend.waiter([QUEUE])
     with program(PRODUCER, path) as producer, closing(waiter):
         quieten(waiter)
-        os.close(waiter._source._subscription.descriptor)
+        before = waiter._source._subscription
+        if loss == "closed":
+            os.close(before.descriptor)
+        else:
+            events = OVERFLOW if loss == "overflow" else struct.pack("iIII", before._watch, IGNORED, 0, 0)
+            with monkeypatch.context() as patch:
+                patch.setattr(inotify.os, "read", lambda *_: events)
+                before.take_events()
+            assert before.lost
+            before.written = True  # as when the waiter's own thread has read them
         quieten(waiter)
+        assert waiter._source._subscription is not before
         tell(producer)
         assert woken(waiter)
+        heard(producer)
+
+
+WAITER = """
+import os, sys
+from scheduler.abilities import WakeReason
+from scheduler_backends.sqlite import SqliteBackend, watching
+watching._IDLE = 3_600.0
+if sys.argv[2] == "polling":
+    watching.inotify.ctypes = None  # as on another system
+backend = SqliteBackend(sys.argv[1])
+waiter = backend.waiter(["waking"])
+while waiter.wait(0.1):
+    pass
+print("ready", flush=True)
+while WakeReason.JOBS_READY not in waiter.wait(30.0):
+    pass
+print("stored", flush=True)
+waiter.close()
+backend.close()
+"""
+GROUP, WEB, WORKER = 64_001, 64_002, 64_003
+
+
+def as_user(user: int, source: str) -> str:
+    """*source* run by *user*, from where it makes its backend."""
+    become = f"import os; os.setgroups([{GROUP}]); os.setgid({GROUP}); os.setuid({user}); os.umask(0o022)"
+    return source.replace("backend = ", f"{become}\nbackend = ", 1)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become other users")
+@pytest.mark.parametrize("users", [(WEB, WORKER), (WORKER, WEB)])
+def test_a_commit_of_another_user_of_the_group_wakes(open_folder, users, way):
+    path = open_folder / "jobs.db"
+    open_folder.chmod(0o2770)
+    path.touch(0o660)
+    path.chmod(0o660)
+    for place in (open_folder, path):
+        os.chown(place, WEB, GROUP)
+    waiting, producing = as_user(users[0], WAITER), as_user(users[1], PRODUCER)
+    with program(waiting, path, way) as waiter, program(producing, path) as producer:
+        tell(producer)
+        heard(producer)
+        heard(waiter)
 
 
 def test_waiters_of_several_files_share_one_instance(tmp_path):
