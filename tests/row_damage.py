@@ -39,8 +39,8 @@ def counts(backend):
 class RowDamage:
     """
     Fixtures to be overridden: `backend`; `new_backend`, which opens another with arguments; `spoil`, a callable that
-    sets columns of the job "bad" past the database's checks; `row`, one that answers it; `checks`, one that tries the
-    same as `spoil` and answers whether the database refuses it.
+    sets columns of the job "bad" past the database's checks; `row`, one that returns it; `checks`, one that tries the
+    same as `spoil` and returns whether the database refuses it.
     """
 
     @pytest.mark.parametrize(

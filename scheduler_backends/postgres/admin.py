@@ -64,15 +64,15 @@ class AdminHooks:
 
     def migrate(self) -> int:
         """Bring the tables up to date and return how many steps that took: 0 = they were. Harmless at any time."""
-        return self._store.database.alone(self._store.schema.migrate)
+        return self._store.database.unchecked(self._store.schema.migrate)
 
     def schema_version(self) -> int:
         """Return the version of the schema in the database, 0 = none."""
-        return self._store.database.alone(self._store.schema.version)
+        return self._store.database.unchecked(self._store.schema.version)
 
     def check_schema(self) -> None:
         """Raise `SchemaMismatch`, which says what to do, unless the schema is up to date. Changes nothing."""
-        self._store.database.alone(self._store.schema.check)
+        self._store.database.unchecked(self._store.schema.check)
 
     def migration_sql(self, from_version: int = 0, to_version: int | None = None) -> str:
         """Return what `migrate` runs between two versions of the schema, for review (None = the newest)."""

@@ -47,7 +47,7 @@ def _bounded(gen: Generator[Any, Any, T], limit: float) -> Generator[Any, Any, T
 
 def is_alive(connection: psycopg.Connection[Any]) -> bool:
     """
-    Whether an idle connection has not been closed by the other side, as far as this machine knows.
+    Whether an idle connection has not been closed by the other side, as far as this machine can tell.
 
     A server that closes it sends a message first, so there is something to read. This takes one system call; a
     "pre-ping" costs a round trip. A statement that was sent to a dead connection cannot be repeated: it may have run.

@@ -74,8 +74,8 @@ class Database:
                 raise failure  # here, so that no other error becomes its context: that might show parameters
             time.sleep(random.uniform(0.0, 0.002 * repeats))
 
-    def alone(self, work: Callable[[Driver], T]) -> T:
-        """Do *work* on a connection in autocommit mode, without what a process does before its first statement."""
+    def unchecked(self, work: Callable[[Driver], T]) -> T:
+        """Do *work* on a connection in autocommit mode, without the check of the schema before."""
 
         def on_connection() -> T:
             with self.connection(prepared=False) as driver:

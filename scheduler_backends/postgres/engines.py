@@ -63,16 +63,10 @@ def _engine(url: sa.URL, options: Options) -> sa.Engine:
         arguments.pop(name, None)
     arguments["client_encoding"] = "utf8"  # whatever the environment, the role or the database says
     engine = sa.create_engine(
-        url,
-        connect_args=arguments,
-        isolation_level="AUTOCOMMIT",
-        hide_parameters=True,
-        pool_size=options.pool_size,
-        max_overflow=0,
-        pool_timeout=options.pool_timeout,
+        url, connect_args=arguments, isolation_level="AUTOCOMMIT", hide_parameters=True, pool_size=options.pool_size,
+        max_overflow=0, pool_timeout=options.pool_timeout, pool_reset_on_return=None,
         pool_use_lifo=True,  # a few warm connections rather than many cold ones
-        pool_reset_on_return=None,
-    )
+    )  # fmt: skip
 
     # What the URL itself sets stays.
     asked = "default_transaction_isolation" in str(url.query.get("options", ""))

@@ -100,6 +100,6 @@ def _brief(error: BaseException) -> str:
 def _clean(error: BaseException, brief: str) -> BaseException:
     if isinstance(error, psycopg.Error):
         return type(error)(brief).with_traceback(error.__traceback__)
-    if isinstance(error, UnicodeError):  # it holds the text that it is about
+    if isinstance(error, UnicodeError):  # it has the text that it is about
         return UnicodeError(brief).with_traceback(error.__traceback__)
     return error

@@ -63,7 +63,7 @@ class LeaseHooks:
         return len(buried)
 
     def _renew(self, leases: Sequence[Lease], duration: float) -> Sequence[Lease]:
-        # An UPDATE meets a row once, however often it is named.
+        # An UPDATE changes a row once, however often it is named.
         named = list(dict.fromkeys(leases))
         statement = self._store.statements.lease.renew
         refused = settle(self._store, statement, named, duration=later(0, duration))

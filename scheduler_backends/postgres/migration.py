@@ -59,7 +59,7 @@ class Schema:
         """
         if not self._caller_prepared:
             if not self._is_current(execute, may_migrate=self._may_migrate):
-                database.alone(self.migrate)
+                database.unchecked(self.migrate)
             self._caller_prepared = True
 
     def check(self, driver: Driver) -> None:

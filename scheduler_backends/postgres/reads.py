@@ -38,7 +38,7 @@ class ReadHooks:
 
     def _list(self, queue: str, state: JobState, place: str | None, limit: int) -> tuple[Sequence[Job], str | None]:
         position = first_position(state) if place is None else read_place(state, place)
-        statement = self._store.statements.reads.walk[state]
+        statement, key = self._store.statements.reads.walk[state], KEYS[state]
         jobs: list[Job] = []
         while True:
             # One more than asked for shows whether there is a next page.
@@ -48,7 +48,7 @@ class ReadHooks:
             for now, *columns in rows[: wanted - 1]:
                 row = JobRow._make(columns)
                 jobs.append(job_of(row, now))
-                position = position[0], getattr(row, KEYS[state]), row.id
+                position = position[0], getattr(row, key), row.id
             if len(rows) == wanted:
                 return jobs, write_place(position)
             following = next_priority(state, position)

@@ -105,6 +105,4 @@ class ListenSource:
             self._nonce_came = False
             return
         self._poll_until = now + _POLL_FOR
-        _log.warning(
-            "LISTEN hears nothing, as behind pgbouncer in transaction mode: workers poll; give a direct listen_url"
-        )
+        _log.warning("LISTEN receives nothing, as behind pgbouncer: workers poll; give a direct listen_url")

@@ -15,7 +15,7 @@ from scheduler_backends.sql.moments import EARLIEST, LATEST
 from scheduler_backends.sql.states import CODES, FINISHED, LEASED, WAITING
 
 MOST: Final = 2**31 - 1
-"""The largest number that attempts and crashes can reach: a column of Postgres holds no larger one."""
+"""The largest number of attempts and crashes: Postgres' integer has no larger one."""
 
 _KNOWN: Final = f"({', '.join(map(str, sorted(CODES.values())))})"
 _MOMENT: Final = f"BETWEEN {EARLIEST} AND {LATEST}"

@@ -35,8 +35,8 @@ class Column:
 
     type: Postgres' name of it. key: part of the primary key, which compares bytes. null: may be NULL. default: set by
     the database. stored: enqueue writes it from the field of `NewJob` with this name, through *encode* if given.
-    decode: makes the field of `Job` with this name, or raises. neutral: the field's value where *decode* raises; where
-    NULL is allowed it is what *decode* returns for None.
+    decode: makes the field of `Job` with this name, or raises; for NULL the field has its default. neutral: the
+    field's value where *decode* raises; the default where NULL is allowed.
     """
 
     type: str
@@ -74,7 +74,7 @@ class JobRow(NamedTuple):
     lease_owner: Annotated[str | None, Column("text", null=True)]
     lease_until: Annotated[int | None, Column("bigint", null=True)]
     nonce: Annotated[str, Column("text", stored=True)]
-    idempotency_key: Annotated[str | None, Column("text", null=True, stored=True, decode=fields.key_of)]
+    idempotency_key: Annotated[str | None, Column("text", null=True, stored=True, decode=fields.name_of)]
     retry_policy: Annotated[
         str | None, Column("jsonb", null=True, stored=True, encode=fields.policy_text, decode=fields.policy_of)
     ]
@@ -83,7 +83,7 @@ class JobRow(NamedTuple):
     ]
     errors: Annotated[str | None, Column("jsonb", null=True, decode=fields.errors_of)]
     payload: Annotated[bytes, Column("bytea", stored=True, decode=fields.bytes_of, neutral=b"")]
-    result: Annotated[bytes | None, Column("bytea", null=True, decode=fields.result_of)]
+    result: Annotated[bytes | None, Column("bytea", null=True, decode=fields.bytes_of)]
 
 
 _HINTS: Final = get_type_hints(JobRow, include_extras=True)
@@ -93,11 +93,15 @@ STORED: Final = {name: column for name, column in COLUMNS.items() if column.stor
 """What enqueue writes of a `NewJob`, besides the state and the moments."""
 
 OPTIONS: Final = {name: column.decode for name, column in COLUMNS.items() if column.null and column.decode}
-"""What most jobs do not have, and its decoders, which take None as well."""
+"""The fields that most jobs do not have, and their decoders."""
 
 
 def column_clauses(type_of: Callable[[Column], str]) -> str:
-    """Return the columns of a CREATE TABLE, in which the database calls a column's type *type_of* the column."""
+    """
+    Return the columns of a CREATE TABLE. *type_of* returns the database's own type of a column.
+
+    A column that is added after a release needs a step of its own, and must be left out here.
+    """
     return ",\n".join(
         f"    {name} {type_of(column)}{'' if column.null else ' NOT NULL'}"
         f"{'' if column.default is None else f' DEFAULT {column.default}'}"

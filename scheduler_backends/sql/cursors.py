@@ -39,7 +39,7 @@ def first_position(state: JobState) -> Position:
 
 
 def write_place(position: Position) -> str:
-    """Return *position* as the text that a cursor holds."""
+    """Return *position* as the text in a cursor."""
     return base64.urlsafe_b64encode(json.dumps(position, separators=(",", ":")).encode()).decode()
 
 

@@ -19,15 +19,13 @@ from scheduler_backends.sql.salvage import salvaged
 from scheduler_backends.sql.states import LEASED, RETRY_WAIT, SCHEDULED, STATES, derived
 
 # The fields of `_sound`, in its order. Nothing is checked: a statement may return a thousand rows.
-_FIELDS: Final = (
+_job = maker_of(
+    Job,
     "id", "queue", "type", "payload", "state", "priority", "run_at", "created_at", "max_retries", "timeout", "due_at",
     "attempts", "crashes", "finished_at", "lease_owner", "lease_expires_at",
 )  # fmt: skip
-_plain_job = maker_of(Job, *_FIELDS)
-_job = maker_of(Job, *_FIELDS, *OPTIONS)
 _lease = maker_of(Lease, "job", "token", "expires_at")
 _options = attrgetter(*OPTIONS)
-_DECODERS: Final = tuple(OPTIONS.values())
 _NO_OPTIONS: Final = (None,) * len(OPTIONS)
 _FINISHED: Final = frozenset(code for code, state in STATES.items() if state in TERMINAL)
 
@@ -70,7 +68,7 @@ def _sound(row: JobRow, now: int) -> Job:
     ):
         refuse("is looked at more closely")
     waits = due_at > now and code in (SCHEDULED, RETRY_WAIT)
-    fields = (
+    job = _job(
         id, row.queue, type_, payload, derived(code, is_due=not waits), PRIORITIES[priority],
         from_micros(row.run_at), from_micros(row.created_at), row.max_retries, row.timeout,
         from_micros(due_at) if waits else None, row.attempts, row.crashes,
@@ -78,6 +76,8 @@ def _sound(row: JobRow, now: int) -> Job:
         row.lease_owner if leased else None, from_micros(row.lease_until) if leased else None,
     )  # fmt: skip
     options = _options(row)
-    if options == _NO_OPTIONS:
-        return _plain_job(*fields)
-    return _job(*fields, *[decode(value) for decode, value in zip(_DECODERS, options, strict=True)])
+    if options != _NO_OPTIONS:
+        for (name, decode), value in zip(OPTIONS.items(), options, strict=True):
+            if value is not None:
+                object.__setattr__(job, name, decode(value))
+    return job

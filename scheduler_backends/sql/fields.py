@@ -71,16 +71,6 @@ def bytes_of(value: object) -> bytes:
     return value if type(value) is bytes else check_bytes("bytes", value)
 
 
-def key_of(value: object) -> str | None:
-    """Read an idempotency key."""
-    return None if value is None else check_name("idempotency_key", value)
-
-
-def result_of(value: object) -> bytes | None:
-    """Read a result."""
-    return None if value is None else bytes_of(value)
-
-
 def counter_of(value: object) -> int:
     """Read a number of attempts or crashes."""
     return check_count("attempts", value, at_most=MOST)
@@ -107,7 +97,7 @@ def priority_of(value: object) -> Priority:
 
 
 def moment_of(value: object) -> datetime:
-    """Read a moment that a datetime can hold."""
+    """Read a moment within the range of datetime."""
     if type(value) is not int:
         refuse(f"must be whole microseconds, not {type(value).__name__}")
     try:
@@ -126,15 +116,13 @@ def _document(text: object, kind: type[_T]) -> _T:
     return value
 
 
-def policy_of(text: object) -> RetryPolicy | None:
-    """Read a retry policy that this release knows."""
-    return None if text is None else RetryPolicy.from_data(_document(text, dict))
+def policy_of(text: object) -> RetryPolicy:
+    """Read a retry policy of a kind that this release has."""
+    return RetryPolicy.from_data(_document(text, dict))
 
 
 def metadata_of(text: object) -> dict[str, str]:
     """Read a document from text to text."""
-    if text is None:
-        return {}
     found: dict[str, str] = _document(text, dict)
     for value in found.values():
         if type(value) is not str:
@@ -144,16 +132,16 @@ def metadata_of(text: object) -> dict[str, str]:
 
 def errors_of(text: object) -> tuple[ErrorRecord, ...]:
     """Read the errors of a job."""
-    return () if text is None else tuple(map(_error, _document(text, list)))
+    return tuple(map(_error, _document(text, list)))
 
 
 def _error(entry: object) -> ErrorRecord:
     if type(entry) is not dict:
-        refuse("must hold objects")
+        refuse("must contain objects")
     try:
         attempt, at, *texts = (entry[name] for name in ("attempt", "at", "kind", "message", "traceback"))
     except KeyError:
-        refuse("must hold objects with attempt, at, kind, message and traceback")
+        refuse("must contain objects with attempt, at, kind, message and traceback")
     return ErrorRecord(
         attempt=check_count("attempt", attempt, at_most=MOST),
         at=moment_of(at),

@@ -57,18 +57,20 @@ def salvaged(row: JobRow, now: int) -> Job:
         "lease_expires_at": read("lease_expires_at", fields.moment_of, row.lease_until, created_at) if leased else None,
     }
     for name, column in COLUMNS.items():
-        if column.decode is not None:
-            neutral = column.decode(None) if column.null else column.neutral
-            values[name] = read(name, column.decode, getattr(row, name), neutral)
+        value = getattr(row, name)
+        if column.decode is not None and (value is not None or not column.null):
+            found = read(name, column.decode, value, column.neutral)
+            if found is not None:  # else the field has its default
+                values[name] = found
     if reasons:
         why = "; ".join(f"{field} {reason}" for field, reason in reasons.items())
         detail = ErrorDetail(kind=UNREADABLE, message=f"this record cannot be read: {why}")
         error = ErrorRecord.of(detail, attempt=attempts, at=finished_at or created_at)
-        values["errors"] = (*values["errors"][-(MAX_ERRORS - 1) :], error)
+        values["errors"] = (*values.get("errors", ())[-(MAX_ERRORS - 1) :], error)
     return Job(unreadable=tuple(reasons), **values)
 
 
 def _state(code: object, due_at: object, now: int) -> JobState:
     if type(code) is not int or code not in STATES:
-        fields.refuse("is none that this release knows")
+        fields.refuse("is no state of this release")
     return derived(code, is_due=type(due_at) is int and due_at <= now)

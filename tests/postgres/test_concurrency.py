@@ -120,10 +120,10 @@ def test_each_job_is_leased_once_by_whom_ever(new_backend):
 def test_two_enqueues_of_the_same_ids_in_opposite_order_store_each_once(new_backend):
     first, second = new_backend(), new_backend()
     ids = [str(number) for number in range(300)]
-    news: list[int] = []
+    new: list[int] = []
 
     def run(backend: PostgresBackend, order: list[str]) -> None:
-        news.append(sum(one.is_new for one in backend.enqueue([NewJob(type="m", queue=QUEUE, id=id) for id in order])))
+        new.append(sum(one.is_new for one in backend.enqueue([NewJob(type="m", queue=QUEUE, id=id) for id in order])))
 
     threads = [
         threading.Thread(target=run, args=(backend, order))
@@ -134,7 +134,7 @@ def test_two_enqueues_of_the_same_ids_in_opposite_order_store_each_once(new_back
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert sum(news) == 300
+    assert sum(new) == 300
 
 
 @pytest.mark.parametrize("count", [1, 10, 1_000])

@@ -1,4 +1,4 @@
-"""The server away, slow, cut off, restarted; and answers that are lost."""
+"""The server away, slow, cut off, restarted; and replies that are lost."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_black_hole_is_given_up_within_the_timeout_and_only_that_connection(pr
     backend.ping()
     proxy.black_hole()
     begun = time.monotonic()
-    with pytest.raises(BackendUnavailable, match="does not answer"):
+    with pytest.raises(BackendUnavailable, match="does not reply"):
         backend.enqueue([new_job()])
     assert time.monotonic() - begun < BOUND
     with pytest.raises(BackendUnavailable):  # a new connection hangs as well, and has its bound
@@ -160,7 +160,7 @@ def test_a_waiter_hears_again_after_its_connection_was_cut(proxy, new_backend):
     proxy.cut()
     with pytest.raises(BackendUnavailable):
         waiter.wait(BOUND)
-    assert waiter.wait(BOUND), "news may have been missed"
+    assert waiter.wait(BOUND), "notifications may have been missed"
     while waiter.wait(0.1):
         pass
     backend.enqueue([new_job()])

@@ -59,8 +59,8 @@ def test_a_direct_url_for_listening_wakes_at_once(new_backend, new_pgbouncer, po
     assert waiter.wait(10.0)
 
 
-def test_a_listener_that_hears_nothing_is_found_out(new_backend, new_pgbouncer, postgres_url, caplog, monkeypatch):
-    """An engine of the caller's own, and nobody told the store what is behind it."""
+def test_a_listener_that_receives_nothing_is_detected(new_backend, new_pgbouncer, postgres_url, caplog, monkeypatch):
+    """An engine of the caller's own, without an option that says what is behind it."""
     monkeypatch.setattr(waiter_module, "_NONCE_WITHIN", 0.2)
     new_backend().migrate()
     pool = new_pgbouncer(postgres_url)
@@ -70,7 +70,7 @@ def test_a_listener_that_hears_nothing_is_found_out(new_backend, new_pgbouncer, 
     waiter = silent.waiter([QUEUE])
     assert waiter.wait(10.0)
     assert not waiter.wait(1.0)
-    assert "hears nothing" in caplog.text
+    assert "receives nothing" in caplog.text
     silent.enqueue([NewJob(type="mail", queue=QUEUE)])
     assert not waiter.wait(0.1), "it is the worker that polls now"
     waiter.close()

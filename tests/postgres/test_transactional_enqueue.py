@@ -35,7 +35,7 @@ def new_job(**fields: object) -> NewJob:
     return NewJob(type="mail", queue="shop", **fields)  # type: ignore[arg-type]  # fields by name
 
 
-# Each answers the connection, and what makes a savepoint on it.
+# Each returns the connection, and what makes a savepoint on it.
 
 
 @contextmanager
@@ -122,7 +122,7 @@ def test_a_commit_stores_the_job(backend, transaction):
 def test_a_rollback_leaves_no_job_and_wakes_nobody_but_a_commit_wakes_at_once(new_backend, transaction):
     backend, other = new_backend(), new_backend()  # the other as in another process
     waiter = other.waiter(["shop"])
-    assert waiter.wait(10.0), "the first wait connects, and answers for what came before"
+    assert waiter.wait(10.0), "the first wait connects, and returns for what came before"
     job = new_job()
     with undone(), transaction() as (connection, _):
         backend.enqueue_with(connection, [job])

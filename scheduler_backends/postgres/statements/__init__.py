@@ -2,7 +2,7 @@
 Every statement that the store runs: each is atomic by itself and commits by itself.
 
 Texts that run on the driver's connection as they are, our own or a caller's: executing through SQLAlchemy costs 85 to
-150 µs more a call. States and priorities stand in the text, not in parameters: a partial index serves only a predicate
+150 µs more a call. States and priorities are literals, not parameters: a partial index serves only a predicate
 that the planner can read.
 """
 

@@ -40,18 +40,9 @@ FROM held LEFT JOIN moved ON held.id = moved.id"""
         )
 
         # Deletes up to `limit` jobs of the queue that are in the state.
+        chosen = {"what": "job.ctid", "queue": "%(queue)s::text", "limit": "%(limit)s::integer"}
         self.purge: dict[JobState, str] = {
-            state: deletion(
-                job,
-                first_of(
-                    job,
-                    state,
-                    what="job.ctid",
-                    queue="%(queue)s::text",
-                    limit="%(limit)s::integer",
-                    lock=" FOR UPDATE OF job SKIP LOCKED",
-                ),
-            )
+            state: deletion(job, first_of(job, state, **chosen, lock=" FOR UPDATE OF job SKIP LOCKED"))
             for state in JobState
             if state is not JobState.LEASED
         }

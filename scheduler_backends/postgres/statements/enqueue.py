@@ -42,10 +42,10 @@ ON CONFLICT DO NOTHING RETURNING run_at, due_at, created_at"""
 
         # Notifies as well, whether it stored the job or not; then the moments are NULL.
         self.insert_one_and_notify = f"""
-WITH told AS (SELECT pg_catalog.pg_notify(%(channel)s::text, %(queue)s::text)::text AS told),
+WITH notified AS (SELECT pg_catalog.pg_notify(%(channel)s::text, %(queue)s::text)::text AS sent),
 stored AS ({self.insert_one}
 )
-SELECT stored.run_at, stored.due_at, stored.created_at, told.told FROM told LEFT JOIN stored ON true"""
+SELECT stored.run_at, stored.due_at, stored.created_at, notified.sent FROM notified LEFT JOIN stored ON true"""
 
         # In the order of the key, so that two calls with the same ids never wait for each other; of one id, the first.
         arrays = ", ".join(f"%({name})s::{type_}[]" for name, type_ in _PASSED.items())
@@ -68,7 +68,7 @@ SELECT {NOW}, {row_of("job")}
 FROM unnest(%(queue)s::text[], %(id)s::text[]) AS asked (queue, id)
 JOIN {job} AS job ON job.queue = asked.queue AND job.id = asked.id"""
 
-        # Enters queues in the list of those that the store knows.
+        # Adds queues to the list of those that were enqueued to.
         self.enter_queues = f"""
 INSERT INTO {queue} (name)
 SELECT asked.name FROM pg_catalog.unnest(%(name)s::text[]) AS asked (name) ORDER BY asked.name

@@ -23,11 +23,11 @@ class LeaseStatements:
     """Ready → leased, and leased for longer."""
 
     def __init__(self, job: str, queue: str) -> None:
-        # Leases up to `limit` jobs, at most `share` of each queue, and finds those that the token holds already.
+        # Leases up to `limit` jobs, at most `share` of each queue, and finds those that have the token already.
         #
         # Loops within loops, none of them sorted: they stop, and so lock no further row, once the limit is reached. The
-        # innermost limit is a power of two in the text, so that there are few texts, and the planner knows that few
-        # rows are wanted. The paused queues are an array: it is read once, and cannot turn the loops into another join.
+        # innermost limit is a power of two in the text, so that there are few texts, and the planner expects
+        # few rows. The paused queues are an array: it is read once, and cannot turn the loops into another join.
         ready = READY.format(queue="q.name", priority="p.priority")
         self.lease = {
             most: f"""
@@ -57,7 +57,7 @@ SELECT {NOW}, {row_of("claimed")} FROM claimed UNION ALL SELECT {NOW}, {row_of("
             for most in (1 << bits for bits in range((SLICE - 1).bit_length() + 1))
         }
 
-        # No index holds lease_until, so the update is heap-only.
+        # No index has lease_until, so the update is heap-only.
         self.renew = f"""
 {held(job)}
 UPDATE {job} AS job SET lease_until = {after("%(duration)s::bigint")} FROM held WHERE {IS_HELD} RETURNING held.n"""

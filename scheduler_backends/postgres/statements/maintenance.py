@@ -94,7 +94,7 @@ RETURNING job.queue, job.id"""
         finished = f"job.state = %(state)s::smallint AND {is_finished}"
 
         # The queues, of those given, in whose state retention has anything to delete.
-        # Not EXISTS, which knows no order: see `first_of`.
+        # Not EXISTS, which has no order: see `first_of`.
         self.outlived = f"""
 SELECT q.name FROM {QUEUES}
 WHERE (

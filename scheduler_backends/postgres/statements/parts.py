@@ -16,10 +16,10 @@ from scheduler_backends.sql.columns import COLUMNS
 from scheduler_backends.sql.moments import EARLIEST, LATEST
 
 SEPARATOR: Final = "\1"
-"""Between the elements of an array that is passed as one text. In no name, since names hold no control characters."""
+"""Between the elements of an array that is passed as one text. No name contains a control character."""
 
-# The server's clock, as it was when the statement began, or a test's. Not now(), which stands still in a caller's
-# transaction. Not clock_timestamp(): that may change from row to row, so no index condition could hold it.
+# The server's clock, as it was when the statement began, or a test's. Not now(), which does not change in a
+# caller's transaction. Not clock_timestamp(): it may change from row to row, so no index condition could use it.
 NOW: Final = "coalesce(%(now)s::bigint, (extract(epoch FROM pg_catalog.statement_timestamp()) * 1000000)::bigint)"
 
 PRIORITIES: Final = f"(VALUES {', '.join(f'({priority:d})' for priority in Priority)}) AS p (priority)"
@@ -29,25 +29,25 @@ QUEUES: Final = "pg_catalog.unnest(%(queues)s::text[]) AS q (name)"
 """A row for each queue of the call."""
 
 FREE: Final = "lease_token = NULL, lease_owner = NULL, lease_until = NULL"
-"""Nobody holds the job any more. The token alone says who does, so every way out of leased clears it."""
+"""Ends the lease. Only the token shows who has the lease, so every move out of leased clears it."""
 
 EXPIRY: Final = f"CASE WHEN job.lease_until BETWEEN {EARLIEST} AND {LATEST} THEN job.lease_until ELSE {EARLIEST} END"
 """When a lease ends; one whose end is no moment has ended."""
 
 ONE_MORE: Final = f"least(job.{{}}, {MOST - 1}) + 1"
-"""A counter and one, within what its column holds."""
+"""A counter and one, within the range of its column."""
 
 LOCKED: Final = "ORDER BY job.queue, job.id FOR UPDATE OF job"
 """
 Locks rows in the order of their keys, before anything is changed.
 
 All statements lock in this order, so that two calls never wait for each other; unordered arrays deadlocked. A statement
-that waited for another's change reads the row again, and leaves it out if it does not meet the conditions then.
+that waited for another's change reads the row again, and leaves it out unless the conditions are true then.
 """
 
 
 def after(micros: str) -> str:
-    """Return the moment that much later than now, at most the last one that a datetime can hold."""
+    """Return the moment that much later than now, at most the last one of a datetime."""
     return f"least({NOW} + {micros}, {LATEST})"
 
 
@@ -60,7 +60,7 @@ def row_of(source: str) -> str:
 
 def held(job: str, **arrays: str) -> str:
     """
-    Return a CTE `held` of the rows that the call's leases hold, locked. n: the position in the call.
+    Return a CTE `held` of the rows of the call's leases, locked. n: the position in the call.
 
     arrays: further arrays of the call, by name, and the types of their elements. Queues, ids and tokens come as one
     text each: the driver takes long for arrays. The rows are found by the token only: `state = leased` beside it led to

@@ -22,15 +22,9 @@ FROM held WHERE {IS_HELD} RETURNING held.n"""
         self.complete = update(f"state = {SUCCEEDED}, finished_at = {NOW}, result = held.results", results="bytea")
 
         failed = f"attempts = {given_back('held.returned')}, errors = {with_error('held.errors')}"
-        self.retry = update(
-            f"state = {RETRY_WAIT}, due_at = {after('held.delays')}, {failed}",
-            errors="text",
-            delays="bigint",
-            returned="integer",
-        )
-        self.bury = update(
-            f"state = {DEAD}, finished_at = {NOW}, {failed}", errors="text", delays="bigint", returned="integer"
-        )
+        passed = {"errors": "text", "delays": "bigint", "returned": "integer"}
+        self.retry = update(f"state = {RETRY_WAIT}, due_at = {after('held.delays')}, {failed}", **passed)
+        self.bury = update(f"state = {DEAD}, finished_at = {NOW}, {failed}", **passed)
 
         # due_at stays, so the job is first in line again.
         self.release = update(f"state = {SCHEDULED}, attempts = {given_back('1')}")
