@@ -36,7 +36,7 @@ SHARED = {
 """The same for the keys that all queues of a prefix share, in a slot of their own."""
 
 READY = ("ready0", "ready1", "ready2", "ready3")
-CACHED = 16_384  # partitions kept at hand, some 1 KB each; what is not is made anew in some microseconds
+CACHED = 16_384  # partitions kept at hand, some 1 KB each; others are made again, in some microseconds
 
 _ESCAPES = str.maketrans({":": "%3A", "%": "%25", "{": "%7B", "}": "%7D"})
 _ESCAPES_IN_PREFIX = str.maketrans({"%": "%25", "{": "%7B", "}": "%7D"})

@@ -42,7 +42,7 @@ class Layout:
         return partitions[partition_of(job_id, len(partitions))] if len(partitions) > 1 else partitions[0]
 
     def homes(self, job_id: str) -> list[Partition]:
-        """Where a job of this id may stand: one partition a version, the active version's first."""
+        """Where a job of this id may be: one partition a version, the active version's first."""
         return [partitions[partition_of(job_id, len(partitions))] for partitions in self.versions]
 
 

@@ -132,7 +132,7 @@ def _read(partition: Partition, raw: bytes, view: Sequence[bytes], found: dict[s
 
 
 def _known_queues(store: Store) -> list[str]:
-    """All queues of the store; what is no name of one was put into the set by somebody else."""
+    """The queues of the store. Members of the set that are no names were added by another program, and are left out."""
     (members,) = store.calls.plain(Command(store.keys.queues, (b"SMEMBERS", store.keys.queues)))
     names = []
     for raw in cast("set[bytes] | list[bytes]", members):

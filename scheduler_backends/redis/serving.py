@@ -83,7 +83,7 @@ class Serving:
             self._suspect.add(name)
 
     def _read_again(self, queues: Sequence[str]) -> None:
-        self._suspect.difference_update(queues)  # first: what comes meanwhile counts anew
+        self._suspect.difference_update(queues)  # first, so that a change that comes meanwhile is kept
         try:
             found = self._layouts.readable(queues, served=True)
         except BackendUnavailable as error:  # an old layout will do: other servers than this one may have jobs

@@ -102,7 +102,7 @@ class Cluster:
             for number, answer in zip(numbers, received, strict=True):
                 answers[number] = answer
                 if isinstance(answer, Exception) and not isinstance(answer, ResponseError):
-                    self._slots = []  # the node is gone: somebody else may have its slots soon
+                    self._slots = []  # the node is gone: another may have its slots soon
 
     def _is_refused(self, command: Command, answers: list[object], number: int, asked: Address) -> bool:
         """Whether the command surely had no effect and is to be sent again; an ASK is followed here."""

@@ -2,8 +2,11 @@
 
 -- The ids and lease groups in ARGV: after two other words, *step* words a job, the first its id, the second its group.
 local function jobs_in_arguments(step)
-    local ids, groups = {}, {}
-    for at = 3, #ARGV, step do ids[#ids + 1], groups[#groups + 1] = ARGV[at], ARGV[at + 1] end
+    local ids, groups, number = {}, {}, 0 -- counted, since Lua searches for the length of a table each time
+    for at = 3, #ARGV, step do
+        number = number + 1
+        ids[number], groups[number] = ARGV[at], ARGV[at + 1]
+    end
     return ids, groups
 end
 
