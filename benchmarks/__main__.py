@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# From the quickest to read to the longest to run.
+# From the shortest run to the longest.
 NAMES = (
     "store_lifecycle",
     "worker_throughput",
@@ -26,7 +26,7 @@ NAMES = (
 
 
 def main(arguments: list[str]) -> int:
-    """Run what is named before the first option, by default all; answers the worst exit code."""
+    """Run what is named before the first option, by default all; return the worst exit code."""
     count = next((number for number, word in enumerate(arguments) if word.startswith("-")), len(arguments))
     names, options = arguments[:count] or NAMES, arguments[count:]
     unknown = [name for name in names if not (Path(__file__).parent / f"{name}.py").exists()]

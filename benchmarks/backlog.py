@@ -1,4 +1,4 @@
-"""Jobs that are not due must not slow those that are: --size jobs due, with 200 times as many not due in the store."""
+"""Cost of due jobs beside 200 times as many that are not due; --size is the number of due jobs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BATCH = 64
 
 
 def measures(bench: BenchmarkStore) -> Iterator[Measure]:
-    """Promoting, leasing and completing all that is due, and a lease call alone; the baseline has no backlog."""
+    """Promote, lease and complete all due jobs, and one lease call only; the baseline has no backlog."""
     apart = {} if bench.store == "memory" else {"prefix": "bench_backlog_"}
     full = bench.open(**apart)
     queue = bench.new_queue()
@@ -39,7 +39,7 @@ def measures(bench: BenchmarkStore) -> Iterator[Measure]:
 
 
 def _fill(backend: Backend, queue: str, count: int) -> None:
-    """Jobs due in one to two hours, of all priorities: the more urgent ones are in the way of a careless lease."""
+    """Enqueue jobs due in one to two hours, of all priorities: a naive lease would read the urgent ones first."""
     for start in range(0, count, SLICE):
         backend.enqueue(
             [
@@ -56,7 +56,7 @@ def _fill(backend: Backend, queue: str, count: int) -> None:
 
 
 def drain(bench: BenchmarkStore, backend: Backend, queue: str) -> dict[str, float]:
-    """Seconds a job for all that is due, and seconds of a lease call."""
+    """Return seconds a due job, and seconds of one lease call."""
     bench.fill(backend, queue, bench.size)
     start = time.perf_counter()
     leasing, calls, done = 0.0, 0, 0

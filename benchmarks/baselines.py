@@ -1,7 +1,7 @@
 """
 The baselines: the least that any program would pay for the same on the same store. They never change with the library.
 
-Each answers seconds an item. A baseline lasts some tenths of a second, so that it can stand before every repeat.
+Each returns seconds an item, and takes some tenths of a second, so that it can run before every repeat.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KINDS: Mapping[str, str] = {
     "postgresql+psycopg": "postgres",
     "sqlite": "sqlite",
 }
-"""URL scheme → the kind of store, as far as there are baselines for it."""
+"""URL scheme → kind of store, for stores that have baselines."""
 
 
 def submit(_url: str = "", *, count: int = 20_000) -> float:
@@ -55,5 +55,5 @@ _FLOORS: Mapping[str, Callable[[str], float]] = {
 
 
 def baseline(name: str, url: str) -> Baseline:
-    """The baseline of this name on the server, or in the file, of a backend's *url*."""
+    """Return the baseline *name* for the server or file of a backend's *url*."""
     return Baseline(name=name, run=partial(_FLOORS[name], url))

@@ -21,7 +21,7 @@ BATCH = 64
 
 @contextmanager
 def client(url: str) -> Iterator[tuple[Redis, str]]:
-    """A client of the server of *url*, without the backend's options, and a key that is deleted in the end."""
+    """Yield a client for the server of *url*, without the backend's options, and a key that is deleted at the end."""
     import redis  # noqa: PLC0415 - benchmarks of other stores run without it
 
     parts = urlsplit(url)
@@ -71,7 +71,7 @@ def ping(url: str, *, count: int = 2_000) -> float:
 
 
 def blpop(url: str, *, count: int = 200) -> float:
-    """Hand-over to a blocked client: from before an LPUSH until BLPOP has returned, the median."""
+    """Median time from an LPUSH until a blocked client's BLPOP returns."""
     arrivals: SimpleQueue[float] = SimpleQueue()
 
     def receive() -> None:

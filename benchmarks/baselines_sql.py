@@ -22,9 +22,9 @@ _PAYLOAD = b"x" * 60
 
 class _Row(NamedTuple):
     """
-    What the store's own INSERT fills for a plain job.
+    The columns that the store's own INSERT fills for a plain job.
 
-    This one was due in 1970, in a queue that nobody works on.
+    It was due in 1970, in a queue without workers.
     """
 
     queue: str

@@ -1,4 +1,4 @@
-"""The store that is measured, and what a benchmark puts into it."""
+"""The store that is measured, and the jobs of a benchmark in it."""
 
 from __future__ import annotations
 
@@ -38,31 +38,31 @@ class BenchmarkStore:
         self.backend = self.open()
 
     def open(self, **options: str) -> Backend:
-        """One more connection to the store (on memory: a new, empty store), with further URL options."""
+        """Open another backend on the store (on memory: a new, empty store), with further URL options."""
         backend = backend_from_url(with_options(self.url, **options))
         backend.stats([PROBE])  # connects, and makes the tables that baselines use too
         return backend
 
     def baseline(self, **names: str) -> Baseline | None:
-        """The baseline for this store. *names*: by "memory", "redis", "postgres" or "sqlite", one of `baselines`."""
+        """Return the baseline for this store, None if it has none. *names*: kind of store = name in `baselines`."""
         name = names.get(self.store)
         return baselines.baseline(name, self.url) if name else None
 
     def new_queue(self) -> str:
-        """The name of a queue that nobody else uses and that is emptied in the end."""
+        """Return the name of a new queue, which is emptied at the end."""
         self._queues.append(f"bench-{uuid.uuid4().hex[:12]}")
         return self._queues[-1]
 
     def forget(self, queue: str) -> None:
-        """The queue is empty and needs no emptying."""
+        """Do not empty *queue* at the end: it is empty."""
         self._queues.remove(queue)
 
     def new_jobs(self, queue: str, count: int, *, delay: float | None = None) -> list[NewJob]:
-        """Jobs of 60 bytes for a handler that does nothing."""
+        """Build jobs of 60 bytes for a handler that does nothing."""
         return [NewJob(type=TYPE, payload=PAYLOAD, queue=queue, delay=delay) for _ in range(count)]
 
     def fill(self, backend: Backend, queue: str, count: int, *, delay: float | None = None) -> None:
-        """Enqueue so many jobs, in slices."""
+        """Enqueue *count* jobs, in slices."""
         for start in range(0, count, SLICE):
             backend.enqueue(self.new_jobs(queue, min(SLICE, count - start), delay=delay))
 
@@ -76,7 +76,7 @@ class BenchmarkStore:
 
 
 def with_options(url: str, **options: str) -> str:
-    """*url* with further query parameters, unless it has them."""
+    """Add query parameters to *url*, unless it has them."""
     base, _, query = url.partition("?")
     given = dict(parse_qsl(query))
     more = {**options, **given}
@@ -84,19 +84,19 @@ def with_options(url: str, **options: str) -> str:
 
 
 def lease(backend: Backend, queue: str, limit: int) -> list[Lease]:
-    """Up to *limit* jobs; none = the queue holds no ready job."""
+    """Lease up to *limit* jobs; none = the queue has no ready job."""
     return list(backend.lease([queue], token=new_token(), worker_id="benchmark", duration=LEASE, limit=limit))
 
 
 def complete(backend: Backend, leases: list[Lease]) -> None:
-    """Complete all of them."""
+    """Complete all *leases*."""
     refused = backend.complete([Completion(lease=one) for one in leases])
     if refused:
         raise RuntimeError(f"{len(refused)} leases were refused: this was no fair run")
 
 
 def empty(backend: Backend, queue: str) -> None:
-    """Delete what is in *queue* and not leased."""
+    """Delete all jobs of *queue* that are not leased."""
     for state in set(JobState) - {JobState.LEASED}:
         while backend.purge(queue, state, SLICE):
             pass

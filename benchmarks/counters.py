@@ -1,4 +1,4 @@
-"""What a server counts by itself."""
+"""Counters of the servers themselves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.baselines_sql import postgres
 @contextmanager
 def requests(url: str) -> Iterator[Callable[[], int] | None]:
     """
-    Tells how many requests the server has read so far, of all clients but this one; None where there is no server.
+    Yield a function that returns how many requests the server has read, except this client's; None without a server.
 
     Redis: reads, so a pipeline counts once. PostgreSQL: transactions, with a second's delay.
     """
@@ -22,7 +22,7 @@ def requests(url: str) -> Iterator[Callable[[], int] | None]:
     kind = KINDS.get(url.partition(":")[0])
     if kind == "redis":
         with client(url) as (connection, _):
-            connection.ping()  # connects, which are requests as well
+            connection.ping()  # connecting sends requests as well
             yield lambda: int(connection.info("stats")["total_reads_processed"]) - next(own)
     elif kind == "postgres":
         with postgres(url) as session:

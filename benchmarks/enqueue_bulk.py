@@ -16,7 +16,7 @@ BATCH = 64
 
 
 def measures(bench: BenchmarkStore) -> Iterator[Measure]:
-    """A small batch, dear by its round trip, and one that is all the store's."""
+    """A small batch, dominated by its round trip, and a large one, dominated by the store."""
     yield Measure(
         name=f"enqueue_{BATCH}",
         unit=MICROSECONDS,
@@ -32,7 +32,7 @@ def measures(bench: BenchmarkStore) -> Iterator[Measure]:
 
 
 def in_batches(bench: BenchmarkStore) -> float:
-    """Seconds a job that was built before."""
+    """Return seconds a job. The jobs are built before."""
     queue = bench.new_queue()
     jobs = bench.new_jobs(queue, bench.size)
     start = time.perf_counter()
@@ -44,7 +44,7 @@ def in_batches(bench: BenchmarkStore) -> float:
 
 
 def at_once(bench: BenchmarkStore) -> float:
-    """Seconds a job that was built before."""
+    """Return seconds a job. The jobs are built before."""
     queue = bench.new_queue()
     jobs = bench.new_jobs(queue, bench.size)
     producer = Producer(bench.backend)

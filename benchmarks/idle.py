@@ -1,4 +1,4 @@
-"""What an idle worker costs a second: calls of the contract, round trips to the server, processor time, wake-ups."""
+"""Cost of an idle worker a second: calls to the backend, round trips to the server, processor time, wake-ups."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scheduler.backend import METHODS, Backend
 P = ParamSpec("P")
 R = TypeVar("R")
 SETTLED_IN = 1.5  # seconds: every loop has made its first call
-COUNTED_IN = {"postgres": 11.0}  # seconds: its sessions tell what they did when they were idle for ten
+COUNTED_IN = {"postgres": 11.0}  # seconds: its sessions report their statistics after ten idle seconds
 UNITS = {
     "calls": CALLS_PER_SECOND,
     "round_trips": CALLS_PER_SECOND,
@@ -29,12 +29,12 @@ UNITS = {
 
 
 def measures(bench: BenchmarkStore) -> Iterator[Measure]:
-    """A worker in its default configuration; --size is the seconds of a repeat."""
+    """A worker with the default configuration; --size is the length of a repeat in seconds."""
     yield Measure(name="idle", unit=UNITS, run=partial(rest, bench))
 
 
 def rest(bench: BenchmarkStore) -> dict[str, float]:
-    """Costs a second."""
+    """Return costs a second."""
     backend = bench.open()
     calls = count_calls(backend)
     worker = Worker(backend, WorkerConfig(queues=(bench.new_queue(),)))
@@ -59,7 +59,7 @@ def _now(calls: list[str], trips: Callable[[], int] | None) -> dict[str, float]:
 
 
 def count_calls(backend: Backend) -> list[str]:
-    """The names of the contract's methods, as they are called from now on."""
+    """Return a list to which the names of the backend's methods are added when they are called."""
     calls: list[str] = []
     for name in METHODS:
         setattr(backend, name, _counted(getattr(backend, name), name, calls))

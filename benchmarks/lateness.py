@@ -1,4 +1,4 @@
-"""How late delayed jobs start: from run_at to the start of the handler on an idle worker."""
+"""Lateness of delayed jobs: from run_at to the start of the handler on an idle worker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def measures(bench: BenchmarkStore) -> Iterator[Measure]:
 
 
 def late(bench: BenchmarkStore) -> dict[str, float]:
-    """Jobs at random moments, enqueued beforehand."""
+    """Enqueue jobs at random moments, then measure."""
     queue = bench.new_queue()
     with Watcher(bench.backend, queue, _nanoseconds_late) as watcher:
         first = datetime.now(UTC) + timedelta(seconds=AHEAD)

@@ -16,7 +16,7 @@ from scheduler.backend import Backend
 
 
 def measures(bench: BenchmarkStore) -> Iterator[Measure]:
-    """The batches and threads that the stores' pages speak of."""
+    """The batch sizes and threads of the figures in docs/stores."""
     for batch, threads, postgres in ((64, 1, "skip_locked"), (64, 4, "skip_locked"), (256, 2, "insert_commit")):
         yield Measure(
             name=f"lease_complete_{batch}x{threads}",
@@ -27,7 +27,7 @@ def measures(bench: BenchmarkStore) -> Iterator[Measure]:
 
 
 def drain(bench: BenchmarkStore, batch: int, threads: int) -> float:
-    """Seconds a job, the queue being filled before."""
+    """Return seconds a job. The queue is filled before."""
     queue = bench.new_queue()
     bench.fill(bench.backend, queue, bench.size)
     with ThreadPoolExecutor(threads) as pool:

@@ -1,10 +1,10 @@
 """
-What a worker on very many queues costs and does, on Redis: --size is the number of queues, of eight partitions each.
+Cost and speed of a worker on very many queues, on Redis: --size is the number of queues, of eight partitions each.
 
-many_queues_idle: commands a second while nothing is to do, those that it sends and those that run in all, as MONITOR
-shows them. many_queues_lateness: of delayed jobs in queues at random. one_queue, many_queues: jobs a second that wait
-in one queue, and evenly in all. many_queues_back: seconds beyond the end of the leases until a worker has brought back
-what one that was killed held, a job in each partition.
+many_queues_idle: commands a second without work, those that it sends and all that run, as MONITOR shows them.
+many_queues_lateness: of delayed jobs in queues at random. one_queue, many_queues: jobs a second that wait in one
+queue, and evenly in all. many_queues_back: seconds from the end of a killed worker's leases until another worker has
+recovered its jobs, one in each partition.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 MARKS = "{scheduler}:leases"
 SECONDS = Unit("s", float)
 SETTLED_IN = 3.0  # seconds: the worker has looked at all partitions once
-WATCHED_FOR = 30.0  # seconds: several turns of everything
+WATCHED_FOR = 30.0  # seconds: several rounds of every loop
 DELAYED = 100
 DELAY = 0.2  # seconds
 JOBS = 100_000  # a hundred a queue: of 20, a partition would have two or three, for a script each way
@@ -50,7 +50,7 @@ RECOVER_INTERVAL = 5.0  # seconds
 
 
 def measures(bench: BenchmarkStore) -> Iterator[Measure]:
-    """In this order; the queues are made once."""
+    """In this order: the queues are made once."""
     queues = tuple(bench.new_queue() for _ in range(bench.size))
     for start in range(0, len(queues), 100):
         some = queues[start : start + 100]
@@ -65,7 +65,7 @@ def measures(bench: BenchmarkStore) -> Iterator[Measure]:
 
 
 def idle(bench: BenchmarkStore, queues: Sequence[str]) -> dict[str, float]:
-    """Commands a second, and the share of a core."""
+    """Return commands a second, and the share of a core."""
     backend = bench.open()
     worker = Worker(backend, WorkerConfig(queues=queues))
     worker.handle(TYPE, nothing)
@@ -89,7 +89,7 @@ def idle(bench: BenchmarkStore, queues: Sequence[str]) -> dict[str, float]:
 
 
 def late(bench: BenchmarkStore, queues: Sequence[str]) -> dict[str, float]:
-    """From a job's due time to its handler."""
+    """Return the time from due time to handler."""
     begun = threading.Event()
     at: list[float] = []
 
@@ -114,7 +114,7 @@ def late(bench: BenchmarkStore, queues: Sequence[str]) -> dict[str, float]:
 
 
 def throughput(bench: BenchmarkStore, queues: Sequence[str]) -> float:
-    """Seconds a job, as `worker_throughput` measures them with nothing configured."""
+    """Return seconds a job, as `worker_throughput` measures them with the default configuration."""
     each = JOBS // len(queues)
     jobs = [NewJob(type=TYPE, queue=queue) for queue in queues for _ in range(each)]
     random.shuffle(jobs)
@@ -124,7 +124,7 @@ def throughput(bench: BenchmarkStore, queues: Sequence[str]) -> float:
 
 
 def drain(bench: BenchmarkStore, queues: Sequence[str], count: int) -> float:
-    """Seconds until so many jobs are done."""
+    """Return seconds until *count* jobs are done."""
     backend = bench.open()
     finish = Finish(count)
     worker = Worker(backend, WorkerConfig(queues=queues), metrics=finish)
@@ -139,7 +139,7 @@ def drain(bench: BenchmarkStore, queues: Sequence[str], count: int) -> float:
 
 
 def back(bench: BenchmarkStore, queues: Sequence[str]) -> float:
-    """Seconds from when the leases of a killed process ended until all their jobs were ready or done."""
+    """Return seconds from the end of a killed process's leases until all their jobs are ready or done."""
     holder = subprocess.Popen(  # noqa: S603 - our own
         [sys.executable, "-m", "benchmarks.many_queues_holder", bench.url, str(LEASE)],
         stdin=subprocess.PIPE,
@@ -171,7 +171,7 @@ def back(bench: BenchmarkStore, queues: Sequence[str]) -> float:
 
 
 def _wait_until_nothing_is_marked(connection: Redis) -> None:
-    """What was leased before is looked at once more, when its lease would have run out: that is no idle cost."""
+    """Wait until earlier leases would have expired: the check of them is not an idle cost."""
     time.sleep(SETTLED_IN)
     end = time.monotonic() + TIMEOUT
     while connection.exists(MARKS) and time.monotonic() < end:

@@ -1,4 +1,4 @@
-"""A process that leases every job of the queues on its standard input, says how many, and waits to be killed."""
+"""A process that leases every job of the queues on its standard input, prints how many, and waits to be killed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scheduler.plugins import backend_from_url
 
 
 def main(url: str, seconds: float) -> None:
-    """Holds them for so many seconds; ends when it is killed."""
+    """Hold the jobs for *seconds*. Ends when it is killed."""
     backend = backend_from_url(url)
     queues = sys.stdin.read().split()
     held = 0

@@ -1,4 +1,4 @@
-"""What a benchmark measures, and how measure and baseline take turns."""
+"""The measures of a benchmark, and how they alternate with their baselines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """How a reading is shown. Readings of time are seconds an item, whatever they are shown as."""
+    """How a reading is displayed. Times are read in seconds an item, in whatever unit they are displayed."""
 
     name: str
     of: Callable[[float], float]
@@ -27,7 +27,7 @@ Reading = float | Mapping[str, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """The least that any program would pay; `run` answers seconds an item, or several by the measure's suffixes."""
+    """The least that any program would cost; `run` returns seconds an item, or several by the measure's suffixes."""
 
     name: str
     run: Callable[[], Reading]
@@ -36,9 +36,9 @@ class Baseline:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
     """
-    Something to measure. `run` answers one reading, or several by a suffix of the name.
+    Something to measure. `run` returns one reading, or several by a suffix of the name.
 
-    unit: of all readings, or one for each suffix. baseline: measured before each repeat, and shown in the same unit.
+    unit: of all readings, or one for each suffix. baseline: run before each repeat, and displayed in the same unit.
     """
 
     name: str
@@ -69,12 +69,12 @@ class Result:
 
     @property
     def ratio(self) -> float | None:
-        """Value over baseline: at rates more is better, at times less is."""
+        """Value over baseline: for rates more is better, for times less."""
         return self.value / self.baseline_value if self.baseline_value else None
 
 
 def measured(measures: Iterable[Measure], repeat: int) -> Iterator[Result]:
-    """Measure each *repeat* times, its baseline before each time, and answer its results as soon as they are there."""
+    """Run each measure *repeat* times, its baseline before each repeat, and yield its results when it is done."""
     for measure in measures:
         yield from _results(measure, repeat)
 
@@ -98,6 +98,6 @@ def _results(measure: Measure, repeat: int) -> Sequence[Result]:
 
 
 def quantiles(seconds: Sequence[float]) -> dict[str, float]:
-    """Median and 99th percentile, as readings by suffix. The latter is the worst of fewer than a hundred."""
+    """Return median and 99th percentile as readings by suffix. The latter is the maximum of fewer than a hundred."""
     ordered = sorted(seconds)
     return {"p50": statistics.median(ordered), "p99": ordered[-1 - len(ordered) // 100]}

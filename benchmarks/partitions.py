@@ -17,7 +17,7 @@ MANY = 8
 
 
 def measures(bench: BenchmarkStore) -> Iterator[Measure]:
-    """Nothing where the store has no partitions."""
+    """No measure if the store has no partitions."""
     if not isinstance(bench.backend, TopologyAdmin):
         return
     with closing(bench.open(partitions="1")) as one, closing(bench.open(partitions=str(MANY))) as many:

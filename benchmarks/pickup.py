@@ -1,4 +1,4 @@
-"""From the call of enqueue to the start of the handler on an idle worker: in this process, and from another one."""
+"""Time from enqueue to the start of the handler on an idle worker: in one process, and across two."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def from_elsewhere(bench: BenchmarkStore) -> dict[str, float]:
 
 
 def produce(backend: Backend, queue: str, count: int) -> None:
-    """Enqueue so many, each with the moment of its call."""
+    """Enqueue *count* jobs, each with the time of its call."""
     for _ in range(count):
         time.sleep(PAUSE)
         backend.enqueue([NewJob(type=TYPE, queue=queue, payload=b"%d" % time.time_ns())])
@@ -59,7 +59,7 @@ def produce(backend: Backend, queue: str, count: int) -> None:
 def _produce_by_url(url: str, queue: str, count: int) -> None:
     backend = backend_from_url(url)
     backend.ping()
-    time.sleep(0.1)  # the import's own noise is over
+    time.sleep(0.1)  # until the import no longer disturbs
     produce(backend, queue, count)
     backend.close()
 

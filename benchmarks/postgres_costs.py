@@ -1,8 +1,8 @@
 """
-What only PostgreSQL can tell of itself: write-ahead log, heap-only updates, and a lease past a million rows.
+Costs on PostgreSQL only: write-ahead log, heap-only updates, and a lease beside a million rows.
 
-wal_per_cycle: bytes of log for leasing and completing a job of 200 bytes, next to no full-page images among them.
-renew_hot: the share of renewals that touch no index, all held jobs being renewed five times.
+wal_per_cycle: bytes of log for leasing and completing a job of 200 bytes, with hardly any full-page images.
+renew_hot: the share of renewals that change no index; all held jobs are renewed five times.
 lease_past_million: a lease of 64 beside 100 times --size rows that are not due, of a more urgent priority.
 """
 
@@ -36,16 +36,16 @@ AHEAD = 100  # rows not due for each of --size
 
 
 def measures(bench: BenchmarkStore) -> Iterator[Measure]:
-    """On PostgreSQL alone."""
+    """On PostgreSQL only."""
     if bench.store != "postgres":
-        raise NotSupported("these costs can be read from PostgreSQL alone: --backend postgresql://…")
+        raise NotSupported("these costs can be read from PostgreSQL only: --backend postgresql://…")
     yield Measure(name="wal_per_cycle", unit=BYTES, run=partial(log_of_a_cycle, bench))
     yield Measure(name="renew_hot", unit=PERCENT, run=partial(heap_only_renewals, bench))
     yield Measure(name="lease_past_million", unit=MILLISECONDS, run=partial(lease_past_rows, bench))
 
 
 def log_of_a_cycle(bench: BenchmarkStore) -> float:
-    """Bytes a job, in a schema of its own: pages that are new since the checkpoint need no image."""
+    """Return bytes a job, in a new schema: pages that are new since the checkpoint need no full image."""
     schema = f"bench_{uuid.uuid4().hex[:12]}"
     backend = bench.open(schema=schema)
     try:
@@ -64,7 +64,7 @@ def log_of_a_cycle(bench: BenchmarkStore) -> float:
 
 
 def heap_only_renewals(bench: BenchmarkStore) -> float:
-    """The share of them."""
+    """Return their share."""
     queue = bench.new_queue()
     _fill(bench.backend, queue, HELD)
     held = []
@@ -79,12 +79,12 @@ def heap_only_renewals(bench: BenchmarkStore) -> float:
 
 
 def _updates(bench: BenchmarkStore) -> tuple[int, int]:
-    """All updates of the job table and the heap-only ones, once every session has reported: they take their time."""
+    """Return all updates of the job table and the heap-only ones, once every session has reported them."""
     (schema,) = parse_qs(urlsplit(bench.url).query).get("schema", ["scheduler"])
     found: list[tuple[int, int]] = []
     while len(found) < STABLE or len(set(found[-STABLE:])) > 1:
         time.sleep(1.1)
-        bench.backend.ping()  # a session reports a second later, and when it is used
+        bench.backend.ping()  # a session reports when it is used again, at least a second later
         with postgres(bench.url) as session:
             row = session.execute(
                 "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE schemaname = %s AND relname = 'job'",
@@ -95,7 +95,7 @@ def _updates(bench: BenchmarkStore) -> tuple[int, int]:
 
 
 def lease_past_rows(bench: BenchmarkStore) -> float:
-    """Seconds of a call."""
+    """Return seconds a call."""
     queue = bench.new_queue()
     _fill(bench.backend, queue, bench.size * AHEAD, delay=3_600.0, priority=Priority.URGENT)
     _fill(bench.backend, queue, bench.size)

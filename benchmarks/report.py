@@ -1,4 +1,4 @@
-"""Results as lines of text or of JSON."""
+"""Format results as lines of text or JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.measure import Result
 
 
 def as_json(result: Result) -> str:
-    """One object: measure, value, unit, baseline, baseline_value (in that unit), ratio. None = no baseline."""
+    """Return one object: measure, value, unit, baseline, baseline_value (in that unit), ratio. None = no baseline."""
     fields = {
         "measure": result.measure,
         "value": result.value,
@@ -22,7 +22,7 @@ def as_json(result: Result) -> str:
 
 
 def as_text(result: Result) -> str:
-    """The medians, with minimum and maximum behind them."""
+    """Return the medians, each with minimum and maximum."""
     line = f"{result.measure:<32} {_range(result.readings, result.value):>32} {result.unit:<10}"
     if result.baseline is not None and result.baseline_value is not None and result.ratio is not None:
         line += f" = {result.ratio:5.2f} × {result.baseline} {_range(result.baseline_readings, result.baseline_value)}"
@@ -40,4 +40,4 @@ def _figure(value: float) -> str:
 
 
 FORMATS: dict[bool, Callable[[Result], str]] = {True: as_json, False: as_text}
-"""By whether JSON is asked for."""
+"""Whether --json was given → the function that formats a result."""

@@ -1,4 +1,4 @@
-"""One job's way through the bare store: enqueue, promote, lease, renew, complete; µs a job at batch 1, 16 and 64."""
+"""The life of a job in the store only: enqueue, promote, lease, renew, complete; µs a job at batch 1, 16 and 64."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ DELAY = 0.001  # seconds: so that there is something to promote
 
 
 def measures(bench: BenchmarkStore) -> Iterator[Measure]:
-    """The whole way, and each part of it."""
+    """The whole life, and each step of it."""
     for batch in (1, 16, 64):
         yield Measure(name=f"store_lifecycle_{batch}", unit=MICROSECONDS, run=partial(walk, bench, batch))
 
 
 def walk(bench: BenchmarkStore, batch: int) -> dict[str, float]:
-    """Seconds a job for the whole way of all jobs ("") and for its parts. All jobs take one step before the next."""
+    """Return seconds a job for all steps ("") and for each. All jobs take one step before the next."""
     backend, queue = bench.backend, bench.new_queue()
     count = bench.size
     jobs = bench.new_jobs(queue, count, delay=DELAY)

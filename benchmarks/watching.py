@@ -1,4 +1,4 @@
-"""An idle worker whose handler tells when it started."""
+"""An idle worker whose handler reports when it started."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ TIMEOUT = 60.0  # seconds without any start: reached only by a failure
 
 class Watcher:
     """
-    A worker in its default configuration on *queue*. *nanoseconds* is asked first thing in each handler.
+    A worker with the default configuration on *queue*. Each handler first calls *nanoseconds*.
 
-    The block begins once it has run a job, so with every thread and connection in place.
+    The block begins once a job has run: all threads and connections exist.
     """
 
     def __init__(self, backend: Backend, queue: str, nanoseconds: Callable[[Job], int]) -> None:
@@ -31,7 +31,7 @@ class Watcher:
         self._worker.handle(TYPE, handler)
 
     def seconds(self, count: int) -> list[float]:
-        """The next *count* readings, waited for."""
+        """Wait for the next *count* readings and return them."""
         try:
             return [self._readings.get(timeout=TIMEOUT) / 1e9 for _ in range(count)]
         except Empty:

@@ -25,21 +25,21 @@ TIMEOUT = 300.0  # seconds: reached only by a failure
 
 
 class Finish(Metrics):
-    """Rings when so many outcomes are recorded."""
+    """Sets an event when *count* outcomes are recorded."""
 
     def __init__(self, count: int) -> None:
-        self._left = count  # the pump's thread alone
+        self._left = count  # only the pump's thread uses it
         self.reached = threading.Event()
 
     def settled(self, operation: str, count: int) -> None:
-        """One store call's outcomes."""
+        """Count the outcomes of one call."""
         self._left -= count if operation == "complete" else 0
         if self._left <= 0:
             self.reached.set()
 
 
 def measures(bench: BenchmarkStore) -> Iterator[Measure]:
-    """The tuned worker, and the one that nobody has configured."""
+    """A tuned worker, and one with the default configuration."""
     baseline = bench.baseline(memory="submit", redis="F1", postgres="insert_commit", sqlite="insert_commit")
     for name, config in {"worker_end_to_end": tuned(bench.batch), "worker_end_to_end_default": WorkerConfig()}.items():
         run = partial(drain_on, bench.backend, bench, config)
@@ -47,12 +47,12 @@ def measures(bench: BenchmarkStore) -> Iterator[Measure]:
 
 
 def tuned(batch: int) -> WorkerConfig:
-    """For handlers that do nothing."""
+    """A configuration for handlers that do nothing."""
     return WorkerConfig(concurrency=8, batch_size=batch, queue_buffer=max(1, batch // 4))
 
 
 def drain_on(backend: Backend, bench: BenchmarkStore, config: WorkerConfig) -> float:
-    """Seconds a job from the worker's start until the store has recorded the last outcome."""
+    """Return seconds a job from the worker's start until the store has recorded the last outcome."""
     queue = bench.new_queue()
     bench.fill(backend, queue, bench.size)
     finish = Finish(bench.size)
@@ -68,7 +68,7 @@ def drain_on(backend: Backend, bench: BenchmarkStore, config: WorkerConfig) -> f
 
 
 def nothing(job: Job, ctx: JobContext) -> None:
-    """The handler."""
+    """Do nothing."""
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ author = "The scheduler developers"
 copyright = "The scheduler developers"
 release = version = version_of("reliable-scheduler")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build", "decisions/template.md"]
 
 myst_enable_extensions = ["deflist", "fieldlist"]

@@ -1,50 +1,27 @@
 """
 Reliable, distributed, delayed job execution.
 
-The public names stand here. Each is imported when first used, so that `import scheduler` costs next to nothing and a
-program that only enqueues never loads the worker.
+The public names are listed here. Each is imported when it is first used, so that `import scheduler` costs next to
+nothing, and a program that only enqueues never loads the worker.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-if TYPE_CHECKING:
-    from scheduler.backend import Backend
-    from scheduler.config import ProducerConfig, WorkerConfig
-    from scheduler.errors import (
-        BackendClosed,
-        BackendError,
-        BackendUnavailable,
-        ConfigError,
-        Discard,
-        DuplicateHandler,
-        DuplicateJob,
-        HandlerError,
-        InvalidHandler,
-        InvalidJob,
-        JobError,
-        JobInterrupted,
-        JobNotFound,
-        JobTimeout,
-        NotSupported,
-        Retry,
-        SchedulerError,
-        SchemaMismatch,
-        Snooze,
-        TopologyError,
-        UnknownJobType,
-        WorkerCrashed,
-    )
-    from scheduler.jobs import ErrorRecord, Job, NewJob, Priority
-    from scheduler.leases import Enqueued
-    from scheduler.metrics import CountingMetrics, Metrics, NopMetrics
-    from scheduler.plugins import backend_from_url
-    from scheduler.producer import Producer
-    from scheduler.queues import QueueStats, Retention
-    from scheduler.retry import RetryPolicy
-    from scheduler.serializers import JsonSerializer, Serializer
-    from scheduler.states import JobState
-    from scheduler.worker import Health, JobContext, Report, Worker, current_job
+if TYPE_CHECKING:  # with stars, so that `__all__` is the only list of names
+    from scheduler.backend import *
+    from scheduler.config import *
+    from scheduler.errors import *
+    from scheduler.jobs import *
+    from scheduler.leases import *
+    from scheduler.metrics import *
+    from scheduler.plugins import *
+    from scheduler.producer import *
+    from scheduler.queues import *
+    from scheduler.retry import *
+    from scheduler.serializers import *
+    from scheduler.states import *
+    from scheduler.worker import *
 
     __version__: str
 
@@ -98,69 +75,22 @@ __all__ = [
     "current_job",
 ]
 
-_MODULES: Final = {
-    "backend": ("Backend",),
-    "config": (
-        "ProducerConfig",
-        "WorkerConfig",
-    ),
-    "errors": (
-        "BackendClosed",
-        "BackendError",
-        "BackendUnavailable",
-        "ConfigError",
-        "Discard",
-        "DuplicateHandler",
-        "DuplicateJob",
-        "HandlerError",
-        "InvalidHandler",
-        "InvalidJob",
-        "JobError",
-        "JobInterrupted",
-        "JobNotFound",
-        "JobTimeout",
-        "NotSupported",
-        "Retry",
-        "SchedulerError",
-        "SchemaMismatch",
-        "Snooze",
-        "TopologyError",
-        "UnknownJobType",
-        "WorkerCrashed",
-    ),
-    "jobs": (
-        "ErrorRecord",
-        "Job",
-        "NewJob",
-        "Priority",
-    ),
-    "leases": ("Enqueued",),
-    "metrics": (
-        "CountingMetrics",
-        "Metrics",
-        "NopMetrics",
-    ),
-    "plugins": ("backend_from_url",),
-    "producer": ("Producer",),
-    "queues": (
-        "QueueStats",
-        "Retention",
-    ),
-    "retry": ("RetryPolicy",),
-    "serializers": (
-        "JsonSerializer",
-        "Serializer",
-    ),
-    "states": ("JobState",),
-    "worker": (
-        "Health",
-        "JobContext",
-        "Report",
-        "Worker",
-        "current_job",
-    ),
-}
-_MODULE_OF: Final = {name: module for module, names in _MODULES.items() for name in names}
+# Where the names are defined. A name is searched in this order, so that a lower module loads no higher one.
+_MODULES: Final = (
+    "errors",
+    "states",
+    "retry",
+    "jobs",
+    "queues",
+    "leases",
+    "metrics",
+    "serializers",
+    "config",
+    "backend",
+    "producer",
+    "plugins",
+    "worker",
+)
 
 
 def _version() -> str:
@@ -177,10 +107,12 @@ if not TYPE_CHECKING:  # a checker that saw it would let misspelt names pass
     def __getattr__(name: str) -> object:
         if name == "__version__":
             return _version()
-        if name not in _MODULE_OF:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-        return value
+        if name in __all__:
+            for module in _MODULES:
+                if hasattr(found := import_module(f"{__name__}.{module}"), name):
+                    value = globals()[name] = getattr(found, name)
+                    return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -28,17 +28,17 @@ _TOKENS = re.compile("[0-9a-f]{32}(?:\x01[0-9a-f]{32})*")
 
 
 def check_jobs(jobs: Sequence[NewJob]) -> Sequence[NewJob]:
-    """The jobs of an enqueue call, in a sequence that the caller cannot change."""
+    """Return the jobs of an enqueue call, in a sequence that the caller cannot change."""
     return _all_of("jobs", jobs, NewJob)
 
 
 def check_queue(queue: object) -> str:
-    """The name of one queue."""
+    """Return the name of one queue."""
     return check_name("queue", queue, ConfigError)
 
 
 def check_queues(queues: Sequence[str]) -> tuple[str, ...]:
-    """The queues of a call: at least one name, each once. A bare string is a mistake, not a sequence."""
+    """Return the queues of a call: at least one name, each once. A bare string is a mistake, not a sequence."""
     if type(queues) is tuple and set(map(type, queues)) == {str}:
         return _checked_queues(queues)  # a worker names its queues, a thousand perhaps, in every call
     return _check_queues(queues)
@@ -61,17 +61,17 @@ _checked_queues = lru_cache(maxsize=64)(_check_queues)
 
 
 def check_ids(ids: Sequence[str]) -> Sequence[str]:
-    """The ids of a call, as given; those that no job can have are not found, like any other: see `is_possible_id`."""
+    """Return the ids of a call as plain text. Those that no job can have are allowed: see `is_possible_id`."""
     return [str.__str__(id) for id in _all_of("ids", ids, str)]  # plain text, also of a text-valued enum
 
 
 def is_possible_id(id: str) -> bool:
-    """Whether a job can have this id. Others never reach a store, which may not even take their characters."""
+    """Return True if a job can have this id. Others never reach a store, which may not accept their characters."""
     return 1 <= len(id) <= MAX_NAME and FORBIDDEN_IN_NAMES.search(id) is None
 
 
 def check_state(state: object) -> JobState:
-    """One of the seven states, or its value as text."""
+    """Return one of the seven states, or its value as text."""
     try:
         return JobState(state)  # type: ignore[arg-type]  # a value of the wrong type is a wrong state as well
     except ValueError:
@@ -79,37 +79,37 @@ def check_state(state: object) -> JobState:
 
 
 def check_limit(limit: object) -> int:
-    """The most jobs that one call may move: 1 to 10,000."""
+    """Return the most jobs that one call may move: 1 to 10,000."""
     return check_count("limit", limit, at_least=1, at_most=MAX_BATCH)
 
 
 def check_duration(duration: object) -> float:
-    """How long a lease lasts, in seconds: at least a millisecond, at most a year."""
+    """Return how long a lease lasts, in seconds: at least a millisecond, at most a year."""
     return check_number("duration", duration, at_least=0.001, at_most=366 * 86_400.0)
 
 
 def check_token(token: object) -> str:
-    """A lease token: 32 hexadecimal digits in lower case."""
+    """Return a lease token: 32 hexadecimal digits in lower case."""
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):
         raise ConfigError("token", "must be 32 hexadecimal digits in lower case, such as new_token() makes")
     return token
 
 
 def check_version(version: object) -> int:
-    """The number of a queue's version."""
+    """Return the number of a queue's version."""
     return check_count("version", version, at_least=1)
 
 
 def check_partitions(partitions: object) -> int:
-    """The number of partitions of a version."""
+    """Return the number of partitions of a version."""
     return check_count("partitions", partitions, at_least=1, at_most=MAX_PARTITIONS)
 
 
 def check_settled(field: str, items: Sequence[Settled], kind: type[Settled]) -> tuple[Sequence[Settled], list[Lease]]:
     """
-    The items of a call that settles or renews leases, and the leases among them that no lease call can have given.
+    Return the items of a call that settles or renews, and the leases among them that no lease call can have returned.
 
-    The latter hold nothing. They are refused without asking the store, which may not even take their characters.
+    The latter hold nothing. They are refused without asking the store, which may not accept their characters.
     """
     checked = _all_of(field, items, kind)
     leases = [item if isinstance(item, Lease) else item.lease for item in checked]
@@ -123,13 +123,14 @@ def check_settled(field: str, items: Sequence[Settled], kind: type[Settled]) -> 
 
 
 def _is_possible(field: str, lease: object) -> bool:
-    if not isinstance(lease, Lease) or not isinstance(lease.job, Job) or not isinstance(lease.token, str):
+    job, token = getattr(lease, "job", None), getattr(lease, "token", None)
+    if not isinstance(job, Job) or not isinstance(token, str):
         raise ConfigError(field, "must hold leases as lease() returns them")
-    return is_possible_id(lease.job.queue) and is_possible_id(lease.job.id) and bool(_TOKEN.fullmatch(lease.token))
+    return is_possible_id(job.queue) and is_possible_id(job.id) and _TOKEN.fullmatch(token) is not None
 
 
 def _are_possible(leases: Sequence[Lease]) -> bool:
-    """As `_is_possible` of all of them, at a fraction of the time: each settle call of a busy worker asks."""
+    """As `_is_possible` for all of them, in a fraction of the time: every settle call of a worker comes here."""
     if not leases:
         return True
     try:

@@ -1,4 +1,4 @@
-"""The machine's clock, and what a test may hand in instead of it."""
+"""The machine's clock, and the protocol of those that tests use instead."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Protocol, runtime_checkable
 
 @runtime_checkable
 class Clock(Protocol):
-    """Tells a store what time it is. Stores on a server ask that server instead, unless a test hands one in."""
+    """The clock of a store. Stores on a server use the server's clock unless a test passes another one."""
 
     def now(self) -> datetime:
-        """The present moment, aware, in UTC. Called from any thread."""
+        """Return the present moment, aware, in UTC. Called from any thread."""
         ...
 
 
@@ -19,12 +19,12 @@ class SystemClock:
     """This machine's wall clock."""
 
     def now(self) -> datetime:
-        """The present moment, aware, in UTC."""
+        """Return the present moment, aware, in UTC."""
         return datetime.now(UTC)
 
 
 def later(moment: datetime, seconds: float) -> datetime:
-    """*seconds* after *moment*, at most the last moment of the year 9999, which only a clock near it reaches."""
+    """Return the moment *seconds* after *moment*, at most the last one of the year 9999."""
     try:
         return moment + timedelta(seconds=seconds)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""What a producer and a worker can be told; both refuse nonsense when built and name the field."""
+"""Configuration of producers and workers. Invalid values raise `ConfigError`, which names the field."""
 
 from __future__ import annotations
 
@@ -21,17 +21,22 @@ _GLOB = frozenset("*?[]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerConfig:
-    """
-    Defaults of the jobs that a producer makes.
-
-    default_timeout: seconds. retry_policy: None = the handler's, else the worker's. max_payload: bytes, encoded.
-    """
+    """Defaults of the jobs that a producer makes."""
 
     default_queue: str = DEFAULT_QUEUE
+    """The queue of jobs for which none is named."""
+
     default_max_retries: int = DEFAULT_MAX_RETRIES
+    """Retries after the first attempt; 0 = one attempt and no more."""
+
     default_timeout: float = DEFAULT_TIMEOUT
+    """Seconds that one attempt may take."""
+
     retry_policy: RetryPolicy | None = None
+    """Stored with each job. None = the handler's policy applies, else the worker's."""
+
     max_payload: int = 256 * 1024
+    """Largest payload in bytes, encoded."""
 
     def __post_init__(self) -> None:
         check_name("default_queue", self.default_queue, ConfigError)
@@ -48,37 +53,59 @@ def _own_name() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerConfig:
-    """
-    How a worker behaves. Durations are seconds.
-
-    worker_id: identity in logs and on leases; ownership never rests on it. queues: consumed in turn, fairly.
-    concurrency: handler threads. batch_size: at most this many jobs in one call. queue_buffer: jobs leased ahead, as a
-    multiple of concurrency; 0 = never hoard. max_in_flight: everything held, unsent outcomes included; None =
-    concurrency × (1 + queue_buffer). poll_interval: fallback poll, ±20 %. recover_interval: longest sleep between
-    recoveries. shutdown_grace: bound of a stop. timeout_grace: between the cancel at a job's deadline and giving up on
-    its thread. max_stuck: run() ends with `WorkerCrashed` when this many threads are stuck; None = never.
-    unknown_type_delay, unknown_type_timeout: how long a job of a type without handler waits each time, and in all.
-    retry_policy: used where neither the job nor its handler brings one. log_errors: what the log says of an error in a
-    handler: "message" = its class, message and, at a job's death, traceback; "kind" = its class alone.
-    """
+    """How a worker behaves. Durations are seconds."""
 
     worker_id: str = field(default_factory=_own_name)
+    """Name of the worker in logs and on leases. It grants no rights: a lease is proved by its token."""
+
     queues: Sequence[str] = (DEFAULT_QUEUE,)
+    """The queues to serve, in turn."""
+
     concurrency: int = 10
+    """Number of handler threads."""
+
     batch_size: int = 64
+    """Most jobs in one call to the store."""
+
     queue_buffer: int = 1
+    """Jobs to lease ahead, as a multiple of concurrency; 0 = only what a thread is free for."""
+
     max_in_flight: int | None = None
+    """Most jobs held at once, unrecorded outcomes included. None = concurrency × (1 + queue_buffer)."""
+
     poll_interval: float = 1.0
+    """Time between polls while the worker is idle, ±20 %. Wake-ups come in between, on stores that have them."""
+
     lease_duration: float = 30.0
+    """How long a lease lasts unless it is renewed. A job of a killed worker runs again after this time."""
+
     heartbeat_interval: float = 10.0
+    """Time between renewals of all leases; at most half of lease_duration."""
+
     recover_interval: float = 10.0
+    """Longest time between two recoveries of expired leases."""
+
     shutdown_grace: float = 25.0
+    """Longest time that a stop takes; then handlers that still run are abandoned."""
+
     timeout_grace: float = 1.0
+    """Time after a job's deadline for its handler to return; then its thread counts as stuck."""
+
     max_stuck: int | Literal["concurrency"] | None = "concurrency"
+    """`run()` raises `WorkerCrashed` when so many threads are stuck. None = never."""
+
     unknown_type_delay: float = 30.0
+    """How long a job whose type has no handler here waits before it is offered again."""
+
     unknown_type_timeout: float = _DAY
+    """How long such a job waits in all before it is dead."""
+
     retry_policy: Delays = field(default_factory=RetryPolicy)
+    """For jobs that bring no policy, and whose handler has none."""
+
     log_errors: Literal["message", "kind"] = "message"
+    """What is logged of a handler's error: "message" = class, message and the traceback when the job is dead; "kind" =
+    the class only."""
 
     def __post_init__(self) -> None:
         check_name("worker_id", self.worker_id, ConfigError)
@@ -108,16 +135,16 @@ class WorkerConfig:
         if self.max_stuck is not None and self.max_stuck != "concurrency":
             check_count("max_stuck", self.max_stuck, at_least=1)
         if not callable(getattr(self.retry_policy, "delay", None)):
-            raise ConfigError("retry_policy", "must have a method delay(attempt) that answers seconds")
+            raise ConfigError("retry_policy", "must have a method delay(attempt) that returns seconds")
         if self.log_errors not in ("message", "kind"):
             raise ConfigError("log_errors", "must be 'message' or 'kind'")
 
     @property
     def held_limit(self) -> int:
-        """How many jobs the worker may hold at once."""
+        """The most jobs that the worker holds at once."""
         return self.max_in_flight or self.concurrency * (1 + self.queue_buffer)
 
     @property
     def stuck_limit(self) -> int | None:
-        """At how many stuck threads the worker ends; None = never."""
+        """The number of stuck threads at which the worker ends. None = never."""
         return self.concurrency if self.max_stuck == "concurrency" else self.max_stuck

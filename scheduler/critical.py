@@ -1,9 +1,9 @@
 """
 Critical sections: calls of the library inside which no asynchronous exception is raised in a handler's thread.
 
-Handlers registered with ``interrupt=True`` are interrupted between two instructions. Inside a store that could leave a
-lock held for ever or a move half done, and inside a guard it would be swallowed. So the public methods of every backend
-and the guards around a user's loggers and metrics count themselves in, on the thread, and the interrupt waits.
+Handlers registered with ``interrupt=True`` are interrupted between two instructions. Inside a store, that could leave a
+lock held for ever or a move half done; inside a guard, the exception would be dropped. So the public methods of every
+backend, and the guards around a user's loggers and metrics, are critical sections: the interrupt waits for their end.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Interruptible(Protocol):
-    """One run of a handler that may be interrupted while `depth` is 0. Its thread alone changes that."""
+    """One run of a handler that may be interrupted while `depth` is 0. Only its own thread changes the depth."""
 
     depth: int
 
     def left(self) -> None:
-        """The thread has left its outermost critical section: raise the interrupt that waited for that, if any."""
+        """Raise the interrupt that waited for the end of the outermost critical section, if any."""
         ...
 
     def dropped(self) -> None:
-        """Python has dropped the interrupt that was raised."""
+        """Note that Python dropped the interrupt that was raised."""
         ...
 
 
@@ -38,11 +38,11 @@ class _Here(threading.local):
 
 
 here = _Here()
-"""The run on this thread, None outside of handlers that may be interrupted."""
+"""The run on this thread. None outside handlers that may be interrupted."""
 
 
 def critical(function: F) -> F:
-    """Decorate a function inside which no interrupt lands. One that waits is raised as the outermost of them ends."""
+    """Decorate a function that is not to be interrupted. An interrupt waits until the outermost such call ends."""
     if hasattr(function, _MARK):
         return function
 
@@ -63,7 +63,7 @@ def critical(function: F) -> F:
 
 
 def make_critical(cls: type) -> None:
-    """Make every public method of *cls* a critical section, those that it inherits from other classes too."""
+    """Make every public method of *cls* a critical section, inherited ones included."""
     for name in dir(cls):
         method = inspect.getattr_static(cls, name)
         is_abstract = getattr(method, "__isabstractmethod__", False)

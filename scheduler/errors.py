@@ -1,8 +1,8 @@
 """
-Every error of the library, and the signals a handler may raise.
+The errors of the library, and the signals that a handler may raise.
 
-Errors belong to the `SchedulerError` family: catch that one to catch all. Signals steer a job's fate from inside a
-handler and are not errors, so they stand outside the family.
+Every error is a `SchedulerError`. Signals (`Retry`, `Snooze`, `Discard`) say what happens to the job of a handler. They
+are no errors, so they are not part of that family.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-if TYPE_CHECKING:  # the field is typed here, and errors stay the lowest floor
+if TYPE_CHECKING:  # for annotations only: errors belong to the lowest layer
     from scheduler.jobs import Job, NewJob
 
 
 class SchedulerError(Exception):
-    """The root of all errors of this library."""
+    """Base class of all errors of this library."""
 
 
 class _FieldError(SchedulerError):
-    """An error that names the field at fault."""
+    """An error that names the field that is wrong."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(field, message)  # both in args, so that the error survives pickling
@@ -31,27 +31,27 @@ class _FieldError(SchedulerError):
 
 
 class ConfigError(_FieldError, ValueError):
-    """A configuration value, a URL or an argument of a call is refused; `field` names it."""
+    """A configuration value, a URL or an argument of a call is invalid; `field` names it."""
 
 
 class JobError(SchedulerError):
-    """Something is wrong with one job."""
+    """Base class of errors about one job."""
 
 
 class InvalidJob(_FieldError, JobError, ValueError):
-    """A job is refused before anything is stored; `field` names what is wrong with it."""
+    """A job is invalid, and nothing was stored; `field` names what is wrong."""
 
 
 class JobTimeout(JobError):
-    """A handler ran past its timeout. Recorded as the failed attempt's error."""
+    """A handler ran past its timeout. Recorded as the error of the failed attempt."""
 
 
 class JobNotFound(JobError):
-    """No job with this id is stored in this queue."""
+    """The queue has no job with this id."""
 
 
 class DuplicateJob(JobError):
-    """The id or idempotency key is taken (`if_exists="raise"`); `job` is the one that is stored."""
+    """The id or idempotency key is in use (`if_exists="raise"`); `job` is the stored job."""
 
     def __init__(self, message: str, job: Job | None = None) -> None:
         super().__init__(message, job)
@@ -62,11 +62,11 @@ class DuplicateJob(JobError):
 
 
 class HandlerError(SchedulerError):
-    """Something is wrong with a handler or its registration."""
+    """Base class of errors about handlers and their registration."""
 
 
 class DuplicateHandler(HandlerError):
-    """The job type has a handler already."""
+    """The job type already has a handler."""
 
 
 class InvalidHandler(HandlerError, TypeError):
@@ -74,11 +74,15 @@ class InvalidHandler(HandlerError, TypeError):
 
 
 class UnknownJobType(HandlerError):
-    """No handler of this worker knows the job type."""
+    """This worker has no handler for the job type."""
 
 
 class WorkerCrashed(SchedulerError):
-    """A worker ended: one of its own threads died of a bug, the `__cause__`, or too many handlers are `stuck`."""
+    """
+    A worker stopped by itself.
+
+    Either one of its own threads failed with an error, the `__cause__`, or too many handler threads are `stuck`.
+    """
 
     def __init__(self, message: str, *, stuck: int = 0) -> None:
         super().__init__(message)
@@ -86,14 +90,14 @@ class WorkerCrashed(SchedulerError):
 
 
 class BackendError(SchedulerError):
-    """The store refused or failed; the driver's error is kept as `__cause__`."""
+    """The store refused a call or failed; the driver's error is the `__cause__`."""
 
 
 class BackendUnavailable(BackendError):
     """
-    The store did not answer; the call may or may not have taken effect. It may pass: repeat the call.
+    The store cannot be reached now. The call may or may not have taken effect; it is safe to repeat it.
 
-    From a producer it carries the `jobs` of the call, and `producer.enqueue_many(error.jobs)` repeats exactly those.
+    Raised by a producer, it carries the `jobs` of the call; `producer.enqueue_many(error.jobs)` repeats exactly those.
     """
 
     def __init__(self, message: str, *, jobs: Sequence[NewJob] = ()) -> None:
@@ -102,15 +106,15 @@ class BackendUnavailable(BackendError):
 
 
 class BackendClosed(BackendError):
-    """The backend was closed and takes no further calls."""
+    """The backend was closed."""
 
 
 class SchemaMismatch(BackendError):
-    """The database has no schema, or one of another version than this library knows."""
+    """The database has no schema, or one of a version that this release does not support."""
 
 
 class TopologyError(BackendError):
-    """A change of a queue's versions is refused; `counts` says how many jobs of each state stand in the way."""
+    """A change of a queue's versions is refused; `counts` has the jobs that prevent it, by state."""
 
     def __init__(self, message: str, *, counts: Mapping[str, int] | None = None) -> None:
         super().__init__(message)
@@ -122,7 +126,7 @@ class NotSupported(BackendError):
 
 
 class Retry(Exception):
-    """Raise in a handler: this attempt failed, try again after *delay* seconds (None = by the retry policy)."""
+    """Raise in a handler: the attempt failed; retry after *delay* seconds (None = by the retry policy)."""
 
     def __init__(self, reason: str = "", *, delay: float | None = None) -> None:
         super().__init__(reason)
@@ -138,7 +142,7 @@ class Snooze(Exception):
 
 
 class Discard(Exception):
-    """Raise in a handler: the job is dead at once, for *reason*."""
+    """Raise in a handler: the job is dead at once; *reason* is recorded as its error."""
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)
@@ -152,8 +156,9 @@ class JobInterrupted(BaseException):
     """
     Raised by `ctx.check()` in a handler whose time is up, whose lease is lost, or whose worker is stopping.
 
-    A BaseException, so that `except Exception` in a handler does not swallow it. `reason` says what the worker makes
-    of it: "timeout" = a failed attempt, "lease lost" = the outcome is dropped, "stopping" = released, no attempt used.
+    A BaseException, so that `except Exception` in a handler does not catch it. `reason` decides what the worker
+    records: "timeout" = a failed attempt; "lease lost" = nothing, since another worker holds the job; "stopping" = the
+    job is released and no attempt is used.
     """
 
     def __init__(self, reason: InterruptReason) -> None:

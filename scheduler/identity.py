@@ -1,4 +1,4 @@
-"""Identities that nobody else makes: job ids, ids from idempotency keys, lease tokens, nonces."""
+"""Unique identifiers: job ids, ids from idempotency keys, lease tokens."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _last_id = 0
 
 
 def new_id() -> str:
-    """A UUIDv7 (RFC 9562, method 3 with sub-millisecond fraction): ascending within this process, unique in all."""
+    """Return a UUIDv7 (RFC 9562, method 3, with a sub-millisecond fraction). Ids of one process ascend."""
     global _last_id  # noqa: PLW0603 - one counter a process is the purpose
     nanoseconds = time.time_ns()
     milliseconds, rest = divmod(nanoseconds, 1_000_000)
     fraction = (rest << 12) // 1_000_000  # 12 bits: steps of 244 ns
     stamp = milliseconds << 12 | fraction
     with _id_locks.get(threading.Lock):
-        # Two ids of one step, or a clock that went back, still ascend. No call is made here: at one a signal handler or
-        # a finaliser could come in, make an id too, and wait for this lock for ever.
+        # Ids ascend even within one step, or when the clock goes back. There is no call inside the lock: a signal
+        # handler or a finaliser could run there, make an id as well, and wait for this lock for ever.
         if stamp <= _last_id:
             stamp = _last_id + 1
         _last_id = stamp
@@ -37,7 +37,7 @@ def new_id() -> str:
 
 
 def id_for_key(queue: str, key: str) -> str:
-    """The id of the job with this idempotency key: the same everywhere, so no store needs an index of keys."""
+    """Return the id of the job with this idempotency key. It is the same everywhere, so no store needs an index."""
     return str(uuid.uuid5(_KEY_NAMESPACE, f"{queue}\0{key}"))
 
 
@@ -55,9 +55,9 @@ def _new_origin() -> _Origin:
 
 def new_token() -> str:
     """
-    A lease token of 32 hexadecimal digits that never repeats: 72 random bits of this process, then a 56-bit counter.
+    Return a lease token of 32 hexadecimal digits that never repeats: 72 random bits of the process and a counter.
 
-    A forked child takes new random bits, so parent and child never make the same one. Safe in any thread.
+    A forked child has random bits of its own, so its tokens differ from its parent's. Safe in any thread.
     """
     origin = _origins.get(_new_origin)
     return f"{origin.prefix}{next(origin.counter):014x}"

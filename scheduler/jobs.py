@@ -1,4 +1,4 @@
-"""What a job is: as a producer asks for it, and as a store keeps it."""
+"""Jobs: new ones, as a producer makes them, and stored ones, as a store returns them."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ DEFAULT_QUEUE = "default"
 DEFAULT_MAX_RETRIES = 3
 DEFAULT_TIMEOUT = 30.0  # seconds
 
-# Typed as text, since __post_init__ puts one there: who reads `job.id` need not ask whether it is None.
+# Typed as text, since __post_init__ sets one: readers of `job.id` need not handle None.
 _TO_BE_MADE = cast("str", None)
 
 
 class Priority(IntEnum):
-    """Lower is sooner, strictly: within one partition no job starts while a more urgent one is ready."""
+    """Lower is sooner. Within one partition, no job starts while a more urgent one is ready."""
 
     URGENT = 0
     HIGH = 1
@@ -49,12 +49,23 @@ class Priority(IntEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob:
     """
-    A job to be stored. It checks itself when built and raises `InvalidJob`, which names the field.
+    A job to be stored. Invalid values raise `InvalidJob`, which names the field.
 
-    id: unique within its queue; None = a UUIDv7, or made from `idempotency_key`. Id and key together are refused.
-    run_at: aware; the past is due now. delay: seconds from the moment of storing, by the store's clock. At most one of
-    the two; neither = now. timeout: seconds that one attempt may take. retry_policy: None = the handler's, else the
-    worker's. `nonce` tells a repeated enqueue of this very object from another job with the same id.
+    Args:
+        type: Name of the handler to run.
+        payload: The handler's input, encoded.
+        queue: The queue to store it in.
+        run_at: When to run, an aware datetime. A moment in the past is due now. Not together with *delay*.
+        delay: Seconds from the moment of storing, by the store's clock.
+        priority: Its place among the ready jobs of a partition.
+        max_retries: Retries after the first attempt; 0 = one attempt and no more.
+        timeout: Seconds that one attempt may take.
+        retry_policy: None = the handler's policy, else the worker's.
+        id: Unique within the queue. None = a UUIDv7, or derived from *idempotency_key*.
+        idempotency_key: While a job with the same key is kept in the queue, no second one is stored. Not together with
+            *id*.
+        metadata: Text by text, at most 8 KiB; stored beside the payload and not interpreted.
+
     """
 
     type: str
@@ -69,7 +80,8 @@ class NewJob:
     id: str = _TO_BE_MADE
     idempotency_key: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
-    nonce: str = field(init=False, repr=False, compare=False)  # 16 hexadecimal digits
+    nonce: str = field(init=False, repr=False, compare=False)
+    """16 hexadecimal digits: a repeated enqueue of the same object has the same, another job with this id has not."""
 
     def __post_init__(self) -> None:
         keep = object.__setattr__
@@ -104,16 +116,16 @@ class NewJob:
 
     def with_payload(self, payload: bytes) -> NewJob:
         """
-        The same job with another payload, for a layer that wraps or encrypts payloads.
+        Return the same job with another payload, for a layer that wraps or encrypts payloads.
 
-        It keeps the nonce, so enqueueing it again after a lost reply is a repeat; `dataclasses.replace` makes another.
+        The nonce stays, so enqueueing it again after a lost reply is a repeat. `dataclasses.replace` makes a new one.
         """
         changed = dataclasses.replace(self, payload=payload)
         object.__setattr__(changed, "nonce", self.nonce)
         return changed
 
     def run_at_from(self, now: datetime) -> datetime:
-        """When to run, asked at *now* by the store's clock."""
+        """Return when to run, for a job stored at *now* by the store's clock."""
         if self.run_at is not None:
             return self.run_at
         return later(now, self.delay) if self.delay else now
@@ -121,7 +133,7 @@ class NewJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorDetail:
-    """What went wrong in an attempt, cleaned and cut to a bounded size: any text can be recorded on any store."""
+    """What went wrong in an attempt. Texts are cleaned and shortened, so that every store can record them."""
 
     kind: str
     message: str = ""
@@ -134,13 +146,13 @@ class ErrorDetail:
                 raise ConfigError(name, f"must be text, not {type(text).__name__}")
         keep(self, "kind", clean_text(self.kind, MAX_ERROR_KIND) or "Error")
         keep(self, "message", clean_text(self.message, MAX_ERROR_MESSAGE))
-        # The end of a traceback names the line that raised.
+        # Keep the end of a traceback: it names the line that raised.
         keep(self, "traceback", clean_text(self.traceback, MAX_ERROR_TRACEBACK, keep="tail"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorRecord:
-    """An `ErrorDetail` as a store keeps it: with the number of the attempt and the moment, by the store's clock."""
+    """A recorded `ErrorDetail`, with the number of the attempt and the moment by the store's clock."""
 
     attempt: int
     at: datetime
@@ -150,28 +162,20 @@ class ErrorRecord:
 
     @classmethod
     def of(cls, detail: ErrorDetail, *, attempt: int, at: datetime) -> ErrorRecord:
-        """*detail*, which happened in *attempt* and was recorded *at*."""
+        """Return the record of *detail*, which happened in *attempt* and was recorded *at*."""
         return cls(attempt=attempt, at=at, kind=detail.kind, message=detail.message, traceback=detail.traceback)
 
 
 LEASE_EXPIRED = ErrorDetail(kind="LeaseExpired", message="the lease ran out before an outcome was recorded")
-"""What `recover_expired` records: the worker died, was cut off, or stopped renewing."""
+"""Recorded by `recover_expired`: the worker died, lost its connection, or stopped renewing."""
 
 UNREADABLE = "Unreadable"
-"""The kind of the error with which a job is dead whose record cannot be read."""
+"""Kind of the error of a dead job whose record cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """
-    A job as a store answers it: a snapshot, not a live view.
-
-    run_at: what was asked for, never changed. due_at: only in scheduled and retry_wait. attempts: leases not given
-    back, the present one included. crashes: leases of it that ran out. errors: the newest ten, oldest first.
-    queue_version and partition: 1 and 0 where a store has no partitions. lease_owner and lease_expires_at: only while
-    leased. result: only under retention. unreadable: names of the fields that the store could not read, which hold
-    neutral values here; such a job never runs, and is dead with an error of kind `UNREADABLE` once a worker met it.
-    """
+    """A stored job: a snapshot, not a live view."""
 
     id: str
     queue: str
@@ -180,25 +184,46 @@ class Job:
     state: JobState
     priority: Priority
     run_at: datetime
+    """When it was to run first; never changed."""
+
     created_at: datetime
     max_retries: int
     timeout: float
     due_at: datetime | None = None
+    """When it becomes ready. None in other states than scheduled and retry_wait."""
+
     attempts: int = 0
+    """Leases that were not given back, the present one included."""
+
     crashes: int = 0
+    """Leases that expired."""
+
     retry_policy: RetryPolicy | None = None
     idempotency_key: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     finished_at: datetime | None = None
     errors: tuple[ErrorRecord, ...] = ()
+    """The newest ten, oldest first."""
+
     lease_owner: str | None = None
+    """The worker_id of the lease. None unless leased."""
+
     lease_expires_at: datetime | None = None
+    """None unless leased."""
+
     result: bytes | None = None
+    """The encoded return value, where retention keeps succeeded jobs."""
+
     queue_version: int = 1
     partition: int = 0
     unreadable: tuple[str, ...] = ()
+    """
+    Fields that the store could not read; they have neutral values here.
+
+    Such a job never runs. It is dead, with an error of kind `UNREADABLE`, once a worker has tried to lease it.
+    """
 
     @property
     def last_error(self) -> ErrorRecord | None:
-        """The newest error, None where no attempt has failed."""
+        """The newest error. None = no attempt has failed."""
         return self.errors[-1] if self.errors else None

@@ -1,4 +1,4 @@
-"""What passes between a worker and a store: leases, what became of them, and the answers to batched calls."""
+"""Leases, their outcomes, and the results of batched calls."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from scheduler.states import JobState
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lease:
     """
-    The right to run a job until `expires_at` (by the store's clock), proved by `token`.
+    The right to run a job until `expires_at` (by the store's clock). The token proves it.
 
-    All jobs of one lease call share its token. Two leases are equal when they are the same right: same queue, job id
-    and token, whatever else has changed meanwhile.
+    All jobs of one lease call share a token. Leases are equal if queue, job id and token are, even if the job has
+    changed.
     """
 
     job: Job
@@ -39,7 +39,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """A lease whose job has succeeded. result: encoded return value, kept only under retention; None = none."""
+    """A lease whose job has succeeded. result: the encoded return value (None = none), stored only under retention."""
 
     lease: Lease
     result: bytes | None = None
@@ -51,17 +51,17 @@ class Completion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """
-    A lease whose attempt has failed, or is put back.
-
-    delay: seconds until the next try; `bury` ignores it. error: None = none is recorded. counted: False gives the
-    attempt back.
-    """
+    """A lease whose attempt has failed, or whose job is put back."""
 
     lease: Lease
     delay: float = 0.0
+    """Seconds until the next attempt; `bury` ignores it."""
+
     error: ErrorDetail | None = None
+    """None = no error is recorded."""
+
     counted: bool = True
+    """False = the attempt is given back."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "delay", check_number("delay", self.delay, at_most=MAX_DELAY))
@@ -71,7 +71,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enqueued:
-    """is_new: stored by this call or by an earlier try of the same `NewJob`; else `job` is the one already there."""
+    """The result for one job. is_new: stored by this call or an earlier one with the same `NewJob`."""
 
     job: Job
     is_new: bool
@@ -79,7 +79,7 @@ class Enqueued:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promotion:
-    """moved: how many became ready. next_due: seconds until the next job is due, 0 = now, None = none waits."""
+    """moved: how many jobs became ready. next_due: seconds until the next one is due; 0 = now, None = none waits."""
 
     moved: int
     next_due: float | None
@@ -87,14 +87,14 @@ class Promotion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renewal:
-    """refused: leases that are not held any more. A value, so that other news for the holder find a place later."""
+    """refused: leases that are not held any more."""
 
     refused: Sequence[Lease] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """How many expired leases became ready or dead; next_expiry: seconds until the next one expires, None = none."""
+    """How many expired leases became ready or dead. next_expiry: seconds until the next one expires; None = none."""
 
     ready: int
     dead: int
@@ -103,7 +103,7 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveAnswer:
-    """What cancel or requeue did with one id. state: the job's state now, None = no such job. moved: by this call."""
+    """The result for one id. moved: by this call. state: the job's state now; None = there is no such job."""
 
     id: str
     moved: bool

@@ -33,19 +33,19 @@ _FORBIDDEN_IN_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 def _plain(text: str) -> str:
     # A member of an enum over str formats as "Queue.MAIL" but is stored as "mail": only the text itself is kept. The
-    # same for numbers and bytes below: a subclass may answer anything when it is asked, so it is never asked.
+    # same holds for numbers and bytes below. Methods of a subclass are never called, since they may return anything.
     return str.__str__(text)
 
 
 def check_kind(field: str, value: T, kind: type) -> T:
-    """An object of the class or protocol *kind*."""
+    """Return *value*, an object of the class or protocol *kind*."""
     if not isinstance(value, kind):
         raise ConfigError(field, f"must be a {kind.__name__}, not {type(value).__name__}")
     return value
 
 
 def check_name(field: str, value: object, error: Refusal = InvalidJob) -> str:
-    """A name: 1 to 200 characters, no control characters, no surrogates. Answers plain text for a text-valued enum."""
+    """Return a name of 1 to 200 characters, without control characters and surrogates, as plain text."""
     if not isinstance(value, str):
         raise error(field, f"must be text, not {type(value).__name__}")
     text = _plain(value)
@@ -57,7 +57,7 @@ def check_name(field: str, value: object, error: Refusal = InvalidJob) -> str:
 
 
 def check_bytes(field: str, value: object, error: Refusal = ConfigError) -> bytes:
-    """Bytes; a bytearray or memoryview is refused, since it may change later."""
+    """Return plain bytes. A bytearray or memoryview is refused, since it may change later."""
     if not isinstance(value, bytes):
         raise error(field, f"must be bytes, not {type(value).__name__}")
     return value if type(value) is bytes else bytes.__getitem__(value, slice(None))
@@ -72,7 +72,7 @@ def check_number(
     above: float = -math.inf,
     at_most: float = MAX_DELAY,
 ) -> float:
-    """A finite int or float within the bounds, as float; a bool is no number."""
+    """Return a finite number within the bounds as float. A bool is refused."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise error(field, f"must be a number, not {type(value).__name__}")
     number = int.__int__(value) if isinstance(value, int) else float.__float__(value)
@@ -86,7 +86,7 @@ def check_number(
 def check_count(
     field: str, value: object, error: Refusal = ConfigError, *, at_least: int = 0, at_most: int = MAX_COUNT
 ) -> int:
-    """A whole number within the bounds; a bool or a float is none."""
+    """Return a whole number within the bounds. A bool or a float is refused."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise error(field, f"must be a whole number, not {type(value).__name__}")
     number = int.__int__(value)
@@ -96,7 +96,7 @@ def check_count(
 
 
 def check_moment(field: str, value: object, error: Refusal = InvalidJob) -> datetime:
-    """An aware datetime, answered in UTC. Naive ones are refused: their zone would be a guess."""
+    """Return an aware datetime in UTC. A naive one is refused, since its zone would be a guess."""
     if not isinstance(value, datetime):
         raise error(field, f"must be a datetime, not {type(value).__name__}")
     try:
@@ -118,7 +118,7 @@ def check_moment(field: str, value: object, error: Refusal = InvalidJob) -> date
 
 
 def check_metadata(value: object, error: Refusal = InvalidJob) -> dict[str, str]:
-    """A copy of a mapping from text to text of at most 8 KiB, without NUL or surrogates."""
+    """Return a copy of a mapping from text to text of at most 8 KiB, without NUL and surrogates."""
     if not isinstance(value, Mapping):
         raise error("metadata", f"must be a mapping, not {type(value).__name__}")
     size = 0
@@ -142,7 +142,7 @@ def check_metadata(value: object, error: Refusal = InvalidJob) -> dict[str, str]
 
 
 def clean_text(value: str, limit: int, *, keep: str = "head") -> str:
-    """*value* without NUL and surrogates (a replacement stands for each), cut to *limit* characters."""
+    """Return *value* cut to *limit* characters, with NUL and surrogates replaced."""
     value = _plain(value)
     if len(value) > limit:
         value = value[:limit] if keep == "head" else value[-limit:]

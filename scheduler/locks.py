@@ -1,4 +1,4 @@
-"""The locks of stores, for which no thread waits while it holds them itself."""
+"""The lock of a store, which no thread waits for while it holds it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from scheduler.errors import BackendUnavailable
 
 class StoreLock:
     """
-    A lock around whole calls of a store. A call inside another one of the same thread is refused.
+    A lock around whole calls of a store. A call inside another call of the same thread is refused.
 
-    Such a call comes from a finaliser, which the garbage collector may run at any allocation, or from a signal handler.
-    What it interrupted may have done half of a move, so it must not see the store now, and would wait for itself.
+    Such a call comes from a signal handler, or from a finaliser, which the garbage collector may run at any allocation.
+    The call that it interrupted may have done half of a move, so it must not use the store now; and if it waited for
+    the lock, it would wait for itself.
     """
 
     def __init__(self) -> None:
-        # Re-entrant, since such a lock knows its owner from the very moment at which it is taken. Any: no stub has
-        # _is_owned, on which threading.Condition rests as well.
+        # Re-entrant, since such a lock has its owner from the moment at which it is acquired. Any: no stub has
+        # _is_owned, which threading.Condition uses as well.
         self._lock: Any = threading.RLock()
 
     @property
@@ -35,20 +36,20 @@ class StoreLock:
             )
 
     def entry(self) -> Any:
-        """The lock itself, for a `with` statement: the interpreter takes it, so that a Ctrl-C finds no gap."""
+        """Return the lock for a `with` statement: the interpreter acquires it, so that a Ctrl-C finds no gap."""
         self.refuse_mine()
         return self._lock
 
     def acquire(self, timeout: float) -> bool:
-        """Take it within *timeout* seconds; a fork inside a call of the same thread takes it once more."""
+        """Acquire it within *timeout* seconds. A fork inside a call of the same thread acquires it once more."""
         acquired: bool = self._lock.acquire(timeout=timeout)
         return acquired
 
     def release(self) -> None:
-        """Give it back once."""
+        """Release it once."""
         self._lock.release()
 
     def release_mine(self) -> None:
-        """Give it back if this thread holds it: a Ctrl-C may have come just as `acquire` returned."""
+        """Release it if this thread holds it: a Ctrl-C may have come just as `acquire` returned."""
         if self.is_mine:
             self._lock.release()

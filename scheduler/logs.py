@@ -1,4 +1,4 @@
-"""Loggers whose handlers may fail without harm, and text that is safe in a line of a log."""
+"""A logger whose handlers may fail without harm, and text that is safe in a log line."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ import threading
 
 from scheduler.critical import critical
 
-MAX_LOGGED = 1_000  # characters of one text in a line of a log
+MAX_LOGGED = 1_000  # characters of one text in a log line
 
-# C0 and C1 controls, what ends a line or turns its direction around, and surrogates, which no UTF-8 can carry.
+# C0 and C1 control characters, line and paragraph separators, characters that change the direction of text, and
+# surrogates, which UTF-8 cannot encode.
 UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class GuardedLogger(logging.LoggerAdapter[logging.Logger]):
-    """Passes on to a logger, and drops whatever its handlers and filters raise."""
+    """Passes records on to a logger, and drops every exception of its handlers and filters."""
 
     def __init__(self, logger: logging.Logger) -> None:
         super().__init__(logger, None)
 
-    @critical  # else an interrupt of the handler that led here would be dropped with the log handlers' own errors
+    @critical  # else an interrupt of the job's handler could be raised here, and dropped with the log handlers' errors
     def log(self, level: int, msg: object, *args: object, **kwargs: object) -> None:
-        """As `Logger.log`; never raises."""
+        """Log as `Logger.log` does. Never raises."""
         try:
             if self.logger.isEnabledFor(level):
-                kwargs.setdefault(
-                    "stacklevel", 3
-                )  # the line that logs, past this and its guard; those of logging do not count
+                # The caller's line, past this method and its decorator; logging skips its own frames.
+                kwargs.setdefault("stacklevel", 3)
                 self.logger.log(level, msg, *args, **kwargs)  # type: ignore[arg-type]  # passed through as given
         except BaseException as error:
-            # A real Ctrl-C that arrives while the main thread logs is not the handler's.
+            # A real Ctrl-C while the main thread logs is not an error of the log handler.
             if issubclass(type(error), KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                 raise
 
 
 def printable(text: str, limit: int = MAX_LOGGED) -> str:
-    """*text* for one line of a log or a terminal: unsafe characters escaped, at most about *limit* characters."""
+    """Return *text* for one line of a log or terminal: unsafe characters escaped, about *limit* characters at most."""
     if len(text) > limit:
         text = f"{text[:limit]}…"
     return UNSAFE.sub(_escaped, text)
 
 
 def printable_lines(text: str, limit: int) -> str:
-    """As `printable`, but line ends and tabs stay: for a traceback, whose end is what is kept."""
+    """Like `printable`, but keep line ends and tabs, and the end of a long text: for tracebacks."""
     if len(text) > limit:
         text = f"…{text[-limit:]}"
     return UNSAFE.sub(lambda found: found[0] if found[0] in "\n\t" else _escaped(found), text)

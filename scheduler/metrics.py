@@ -1,4 +1,4 @@
-"""Hooks by which a program watches its producers and workers. Whatever a hook does, it changes nothing for a job."""
+"""Metrics hooks of producers and workers. An exception in a hook changes nothing for a job."""
 
 from __future__ import annotations
 
@@ -15,61 +15,61 @@ from scheduler.processes import PerProcess
 
 class Metrics:
     """
-    Named hooks that do nothing: override those that you need.
+    Hooks that do nothing: override those that you need.
 
-    Hooks are called from any thread, several at a time, and should return soon. What they raise is logged and dropped.
-    *operation* is the name of a contract method, such as "complete".
+    They are called from any thread, several at a time, and should return quickly. Exceptions are logged and dropped.
+    *operation* is the name of a method of `Backend`, such as "complete".
     """
 
-    def enqueued(self, job: Job, is_new: bool) -> None:  # noqa: FBT001 - a hook is called by this library alone
-        """A producer stored *job*, or found it there already. On the producer's thread."""
+    def enqueued(self, job: Job, is_new: bool) -> None:  # noqa: FBT001 - only this library calls hooks
+        """A producer stored *job*, or found it stored already. On the producer's thread."""
 
     def promoted(self, moved: int) -> None:
-        """That many jobs became due and ready."""
+        """*moved* jobs became due and ready."""
 
     def leased(self, count: int) -> None:
-        """The worker took that many jobs."""
+        """The worker leased *count* jobs."""
 
     def started(self, job: Job) -> None:
-        """A handler starts. On its thread."""
+        """A handler is about to start. On its thread."""
 
     def finished(self, job: Job, operation: str, seconds: float) -> None:
-        """A handler returned or raised, after so long, and the worker will settle the job so. On its thread."""
+        """A handler returned or raised after *seconds*; the worker will call *operation* for the job. On its thread."""
 
     def settled(self, operation: str, count: int) -> None:
-        """The store recorded that many outcomes."""
+        """The store recorded *count* outcomes."""
 
     def lost(self, operation: str, count: int) -> None:
-        """The store refused so many leases: another worker holds the jobs, or they are finished."""
+        """The store refused *count* leases: another worker holds the jobs, or they are finished."""
 
     def renewed(self, held: int) -> None:
-        """So many leases were renewed."""
+        """*held* leases were renewed."""
 
     def recovered(self, recovery: Recovery) -> None:
-        """Leases of vanished workers ran out and their jobs moved on."""
+        """Leases expired, and their jobs became ready or dead."""
 
     def stuck(self, threads: int) -> None:
-        """So many handler threads are stuck now: their jobs timed out and they do not return."""
+        """*threads* handler threads are stuck now: their jobs timed out, and they do not return."""
 
     def call_failed(self, operation: str, error: BaseException) -> None:
-        """The store did not answer a worker's call; it will be made again."""
+        """A worker's call to the store failed; it will be repeated."""
 
 
 class NopMetrics(Metrics):
-    """The default: counts nothing."""
+    """The default: does nothing."""
 
 
 class CountingMetrics(Metrics):
-    """Counts in memory, for tests and small programs. `counts` is a copy and may be read from any thread."""
+    """Counts in memory, for tests and small programs. `counts` can be read from any thread."""
 
     def __init__(self) -> None:
-        # Guard _counts; re-entrant for finalisers and signal handlers that enqueue.
+        # Guards _counts. Re-entrant, for finalisers and signal handlers that enqueue.
         self._locks: PerProcess[threading.RLock] = PerProcess()
-        self._counts: defaultdict[str, int] = defaultdict(int)  # no code of Python's runs inside a count
+        self._counts: defaultdict[str, int] = defaultdict(int)  # counting runs no Python code of others
 
     @property
     def counts(self) -> Counter[str]:
-        """Hook (and operation) → how often; "stuck" is the present number."""
+        """A copy: how often each hook (and operation) was called; "stuck" is the present number."""
         with self._locks.get(threading.RLock):
             return Counter(self._counts)
 
@@ -114,7 +114,7 @@ class CountingMetrics(Metrics):
 
 
 class MetricsGroup(Metrics):
-    """Several metrics told of the same things, in order. Behind a guard, one that fails silences no other."""
+    """Calls several metrics in order. Behind `guarded`, an exception in one does not affect the others."""
 
     def __init__(self, *members: Metrics) -> None:
         self.members = members
@@ -134,9 +134,9 @@ HOOKS = tuple(name for name in vars(Metrics) if not name.startswith("_"))
 
 
 def guarded(metrics: Metrics, logger: logging.Logger | logging.LoggerAdapter[logging.Logger]) -> Metrics:
-    """*metrics* behind a guard: a hook that raises, whatever the class, is logged (once a hook) and dropped."""
+    """Return *metrics* with hooks that never raise: exceptions of any class are logged, once per hook, and dropped."""
     if type(metrics) in (Metrics, NopMetrics) and not vars(metrics):
-        return metrics  # nothing to guard, and the hot path stays short
+        return metrics  # no hook does anything: the hot path stays short
     if isinstance(metrics, MetricsGroup):
         return MetricsGroup(*(guarded(member, logger) for member in metrics.members))
     guard = Metrics()
@@ -148,18 +148,18 @@ def guarded(metrics: Metrics, logger: logging.Logger | logging.LoggerAdapter[log
 def _guarded_hook(
     hook: Callable[..., None], name: str, logger: logging.Logger | logging.LoggerAdapter[logging.Logger]
 ) -> Callable[..., None]:
-    told = False
+    logged = False
 
-    @critical  # else an interrupt of the handler that led here would be dropped with the hook's own errors
+    @critical  # else an interrupt of the job's handler could be raised here, and dropped with the hook's errors
     def call(*arguments: object) -> None:
-        nonlocal told
+        nonlocal logged
         try:
             hook(*arguments)
-        except BaseException as error:  # an observer's SystemExit must not end a job either
+        except BaseException as error:  # a hook's SystemExit must not end a job either
             if issubclass(type(error), KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
-                raise  # it may be a real Ctrl-C that arrived just now
-            if not told:
-                told = True
+                raise  # it may be a real Ctrl-C
+            if not logged:
+                logged = True
                 logger.exception("The metrics hook %s failed; further failures of it are not logged", name)
 
     return call

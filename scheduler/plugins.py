@@ -1,4 +1,4 @@
-"""Which backend a URL means: found among the installed entry points, so that the core knows none."""
+"""Finds the backend for a URL among the installed entry points, so that the core imports none."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ _SCHEME = re.compile("[a-z][a-z0-9+.-]{0,99}")
 
 def backend_from_url(url: str) -> Backend:
     """
-    The backend that *url* means, such as "redis://localhost:6379/0"; a bare scheme, "memory", means "memory://".
+    Return the backend for *url*, such as "redis://localhost:6379/0". A bare scheme, "memory", means "memory://".
 
-    Imports that one backend alone and connects to nothing yet. Raises `ConfigError` for a scheme that no installed
-    package offers, for a driver that is not installed (it names the extra to install), and for options that the backend
-    does not know.
+    Imports only that backend, and does not connect. Raises `ConfigError` for a scheme that no installed package offers,
+    for a driver that is not installed (it names the extra to install), and for options that the backend does not have.
     """
     scheme, rest = _split(url)
     offers = {entry.value: entry for entry in entry_points(group=GROUP, name=scheme)}
     if not offers:
         known = ", ".join(sorted(entry_points(group=GROUP).names)) or "none"
         raise ConfigError("url", f"no installed package offers a backend for {scheme}://; known: {known}")
-    if len(offers) > 1:  # whichever came first on the path would win
+    if len(offers) > 1:  # the first on the path would win
         raise ConfigError("url", f"several installed backends claim {scheme}://: {', '.join(sorted(offers))}")
     (entry,) = offers.values()
     return _load(entry).from_url(f"{scheme}://{rest}")
@@ -53,7 +52,7 @@ def _load(entry: EntryPoint) -> type[Backend]:
 
 
 def _advice(entry: EntryPoint, error: ImportError | AttributeError) -> str:
-    # By convention the extra that brings a backend's driver is called like the backend's module.
+    # By convention, the extra with a backend's driver has the name of the backend's module.
     extra = entry.module.rpartition(".")[2]
     package = entry.module.partition(".")[0]
     driver_missing = isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] != package

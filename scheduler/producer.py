@@ -1,4 +1,4 @@
-"""Puts jobs into a store."""
+"""The producer: it stores jobs."""
 
 from __future__ import annotations
 
@@ -26,10 +26,15 @@ IfExists = Literal["return", "raise"]
 
 class Producer:
     """
-    Puts jobs into *backend*; any thread may use it, also after a fork.
+    Stores jobs in *backend*. Any thread may use it, also after a fork.
 
-    config: the defaults of its jobs. serializer: how payloads become bytes; None = JSON. logger: None = the logger
-    "scheduler.producer". Whatever metrics and logger raise, an enqueue neither fails nor doubles by it.
+    Args:
+        backend: Where to store them.
+        config: Defaults of its jobs. None = those of `ProducerConfig`.
+        serializer: Encodes payloads. None = JSON.
+        metrics: Receives what was enqueued. Its errors are logged and affect no enqueue.
+        logger: None = the logger "scheduler.producer".
+
     """
 
     def __init__(
@@ -73,13 +78,28 @@ class Producer:
         retry_policy: RetryPolicy | None = None,
     ) -> NewJob:
         """
-        A job with this producer's defaults, for `enqueue_many`; nothing is stored.
+        Return a job with this producer's defaults, for `enqueue_many`. Nothing is stored.
 
-        payload: whatever the serializer takes; bytes pass through. run_at: an aware datetime, the past is due now.
-        delay: seconds from the moment of storing. At most one of the two; neither = now. timeout: seconds that one
-        attempt may take. None elsewhere = the producer's default. max_retries: this argument, else that of the retry
-        policy in force (*retry_policy*, else the config's), else the config's default; 0 = one attempt and no more.
-        Raises `InvalidJob`, which names the field.
+        None as *queue*, *timeout* or *retry_policy* means the producer's default.
+
+        Args:
+            type: Name of the handler to run.
+            payload: Anything that the serializer encodes; bytes are stored as they are.
+            queue: The queue to store it in.
+            run_at: When to run, an aware datetime. A moment in the past is due now. Not together with *delay*.
+            delay: Seconds from the moment of storing.
+            max_retries: Retries after the first attempt; 0 = one attempt and no more. None = as the retry policy says
+                (*retry_policy*, else the config's), else the config's default.
+            timeout: Seconds that one attempt may take.
+            priority: Its place among the ready jobs of a partition.
+            id: Unique within the queue. None = one is made.
+            idempotency_key: While a job with the same key is kept in the queue, no second one is stored.
+            metadata: Text by text, at most 8 KiB, not interpreted.
+            retry_policy: Delays between its attempts.
+
+        Raises:
+            InvalidJob: An argument is invalid; `field` names it.
+
         """
         policy = self._config.retry_policy if retry_policy is None else retry_policy
         if max_retries is None and policy is not None:
@@ -119,12 +139,19 @@ class Producer:
         connection: object = None,
     ) -> Enqueued:
         """
-        Store one job; the arguments up to *retry_policy* are those of `new_job`.
+        Store one job and return it. The arguments up to *retry_policy* are those of `new_job`.
 
-        A job whose id or idempotency key the store still keeps is left as it is and answered with is_new False, or
-        carried by `DuplicateJob` (if_exists "raise"). connection: of the caller's database transaction, which then
-        decides whether the job is stored; `NotSupported` where the store cannot. Raises `InvalidJob` and stores nothing
-        for a bad argument; `BackendUnavailable` as `enqueue_many` does.
+        Args:
+            if_exists: If a job with this id or idempotency key is kept already, "return" it with is_new False, or
+                "raise" `DuplicateJob`, which carries it. It is not changed.
+            connection: Store the job in the transaction of this database connection: it exists once that commits.
+
+        Raises:
+            InvalidJob: An argument is invalid; nothing was stored.
+            DuplicateJob: See *if_exists*.
+            BackendUnavailable: As `enqueue_many`.
+            NotSupported: The store cannot use a *connection*.
+
         """
         if if_exists not in ("return", "raise"):
             raise ConfigError("if_exists", "must be 'return' or 'raise'")
@@ -150,19 +177,19 @@ class Producer:
 
     def enqueue_many(self, jobs: Iterable[NewJob], *, connection: object = None) -> list[Enqueued]:
         """
-        Store *jobs*, all of them checked before any is stored, and answer for each in order.
+        Store *jobs* and return one result for each, in order. All are checked before any is stored.
 
-        Raises `BackendUnavailable` where the store does not answer: its `jobs` are those not acknowledged, and
-        `enqueue_many(error.jobs)` repeats them, and stores none twice that the store still keeps: one that succeeded
-        meanwhile is a new job unless retention keeps it. On a caller's *connection* it carries none: there the whole
-        transaction has to be repeated.
+        Raises `BackendUnavailable` if the store cannot be reached. The error's `jobs` are those that were not
+        acknowledged; `enqueue_many(error.jobs)` repeats them. No job is stored twice while the store keeps it; one that
+        has succeeded meanwhile is stored anew unless retention keeps it. With a *connection* the error has no jobs:
+        repeat the whole transaction.
         """
         if not isinstance(jobs, Iterable):
             raise InvalidJob("jobs", f"must be an iterable of NewJob, not {type(jobs).__name__}")
         return self._store([self._fitting(job) for job in jobs], connection)
 
     def get(self, queue: str, id: str) -> Job:
-        """The stored job. Raises `JobNotFound` where there is none, which includes one that retention dropped."""
+        """Return the stored job. Raises `JobNotFound` if there is none, also after retention deleted it."""
         for job in self._backend.get(queue, [id]).values():
             return job
         raise JobNotFound(f"queue {queue!r} keeps no job {id!r}; finished jobs are kept only as long as retention says")
@@ -172,7 +199,7 @@ class Producer:
             return payload
         try:
             return self._serializer.dumps(payload)
-        except Exception as error:  # whatever a serializer raises for what it cannot encode
+        except Exception as error:  # a serializer may raise anything for what it cannot encode
             raise InvalidJob("payload", f"cannot be encoded: {error}") from error
 
     def _fitting(self, job: NewJob) -> NewJob:

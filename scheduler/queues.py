@@ -1,4 +1,4 @@
-"""What a store tells of a queue, and how long it keeps finished jobs."""
+"""Statistics of queues, pages of jobs, and how long finished jobs are kept."""
 
 from __future__ import annotations
 
@@ -12,23 +12,28 @@ from scheduler.limits import MAX_DELAY, check_number
 from scheduler.states import JobState
 
 EXACT_COUNT = 10_000
-"""Counts of a state are exact up to here; above, a store may answer this number and mark it as capped."""
+"""Counts of a state are exact up to here. Above, a store may return this number and mark it as capped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """Seconds that finished jobs are kept, by state; 0 = deleted at once. A kept job keeps its id taken."""
+    """How many seconds finished jobs are kept; 0 = they are deleted at once. While a job is kept, its id is in use."""
 
     succeeded: float = 0.0
+    """For jobs that succeeded. Results are kept with them."""
+
     cancelled: float = 0.0
+    """For jobs that were cancelled."""
+
     dead: float = 30 * 86_400.0
+    """For jobs that failed for good."""
 
     def __post_init__(self) -> None:
         for name in ("succeeded", "cancelled", "dead"):
             check_number(f"retention.{name}", getattr(self, name), ConfigError, at_most=MAX_DELAY)
 
     def seconds(self, state: JobState) -> float:
-        """How long a job that reached the terminal *state* is kept."""
+        """Return how long a job in the terminal *state* is kept."""
         return {
             JobState.SUCCEEDED: self.succeeded,
             JobState.CANCELLED: self.cancelled,
@@ -37,12 +42,12 @@ class Retention:
 
 
 def cursor_of(queue: str, state: JobState, place: str) -> str:
-    """A cursor for *place* in the list of *queue* and *state*, which `place_of` takes for that list alone."""
+    """Return a cursor for *place*, which `place_of` accepts for the list of the same queue and state only."""
     return f"{_list_number(queue, state):08x}.{place}"
 
 
 def place_of(queue: str, state: JobState, cursor: object) -> str:
-    """The place of a cursor of the same list; `ConfigError` for anything else."""
+    """Return the place of a cursor of the same list. Raises `ConfigError` for anything else."""
     number, dot, place = cursor.partition(".") if isinstance(cursor, str) else ("", "", "")
     if not dot or number != f"{_list_number(queue, state):08x}":
         raise ConfigError("cursor", f"was not made by this store for a list of {state.value} jobs of this queue")
@@ -55,7 +60,7 @@ def _list_number(queue: str, state: JobState) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One page of a list; `cursor` asks for the next one, None = this was the last."""
+    """One page of a list. `cursor` gets the next one; None = this is the last."""
 
     jobs: tuple[Job, ...]
     cursor: str | None
@@ -63,17 +68,17 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueStats:
-    """
-    One version of one queue in numbers.
-
-    counts: every state, zeros included. capped: states whose count is at least the number given. oldest_ready_age:
-    seconds since the longest-waiting ready job became ready, None where none is ready.
-    """
+    """The numbers of one version of one queue."""
 
     queue: str
     version: int
     partitions: int
     paused: bool
     counts: Mapping[JobState, int]
+    """Jobs by state; every state is in it."""
+
     capped: frozenset[JobState] = frozenset()
+    """States that hold at least as many jobs as `counts` says, perhaps more."""
+
     oldest_ready_age: float | None = None
+    """Seconds since the job that has waited longest became ready. None = none is ready."""

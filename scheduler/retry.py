@@ -1,4 +1,4 @@
-"""When a failed job is tried again."""
+"""Retry policies: how long a failed job waits before its next attempt."""
 
 from __future__ import annotations
 
@@ -17,29 +17,38 @@ LONGEST_DELAY: Final = 366 * 86_400.0  # seconds
 
 
 class Delays(Protocol):
-    """Anything that says how long to wait after a failed attempt; `RetryPolicy` is the one that can be stored."""
+    """Anything with a `delay` method. Only a `RetryPolicy` can be stored with a job."""
 
     def delay(self, attempt: int) -> float:
-        """Seconds to wait after the failed *attempt*, which counts from 1."""
+        """Return the seconds to wait after the failed *attempt*, which counts from 1."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
     """
-    Delays between attempts, as plain data that a job can carry through any store.
+    Delays between attempts, as plain data that any store can keep with a job.
 
-    exponential: ``initial * factor ** (n - 1)`` seconds after attempt n; polynomial: ``n ** factor + initial``.
-    Jitter of ± that share is added, then `cap` applies. `max_retries` None leaves that number to the producer.
-    Raises `ConfigError` for anything that could give a delay that is not finite and positive.
+    Raises `ConfigError` for values that could give a delay that is not finite and positive.
     """
 
     curve: Curve = "exponential"
+    """"exponential": ``initial * factor ** (n - 1)`` s after attempt n; "polynomial": ``n ** factor + initial`` s."""
+
     initial: float = 1.0
+    """Seconds: see `curve`."""
+
     factor: float = 2.0
+    """Base of the exponential curve, exponent of the polynomial one."""
+
     cap: float = 60.0
+    """Longest delay in seconds, jitter included."""
+
     jitter: float = 0.1
+    """Random share by which a delay gets shorter or longer: 0.1 = ±10 %."""
+
     max_retries: int | None = None
+    """Retries after the first attempt. None = as the producer says."""
 
     def __post_init__(self) -> None:
         keep = object.__setattr__
@@ -56,16 +65,16 @@ class RetryPolicy:
 
     @classmethod
     def durable(cls) -> RetryPolicy:
-        """24 retries after n⁴ + 15 seconds, ±10 %: about three weeks in all, as Sidekiq and its kin do."""
+        """Return a policy of 24 retries after n⁴ + 15 seconds, ±10 %: about three weeks in all, as in Sidekiq."""
         return cls(curve="polynomial", initial=15.0, factor=4.0, cap=7 * 86_400.0, max_retries=24)
 
     @classmethod
     def fixed(cls, delay: float, *, max_retries: int | None = None) -> RetryPolicy:
-        """Always *delay* seconds, without jitter."""
+        """Return a policy that always waits *delay* seconds, without jitter."""
         return cls(initial=delay, factor=1.0, cap=delay, jitter=0.0, max_retries=max_retries)
 
     def delay(self, attempt: int) -> float:
-        """Seconds to wait after the failed *attempt* (from 1): finite, positive, at most `cap`."""
+        """Return the seconds to wait after the failed *attempt* (from 1): finite, positive, at most `cap`."""
         number = max(1, attempt)
         try:
             if self.curve == "exponential":
@@ -79,36 +88,36 @@ class RetryPolicy:
         return max(SHORTEST_DELAY, min(seconds, self.cap))
 
     def to_data(self) -> dict[str, str | float | int | None]:
-        """A dictionary that JSON can carry; `from_data` reads it back."""
+        """Return a dictionary for JSON; `from_data` reads it back."""
         return asdict(self)
 
     @classmethod
     def from_data(cls, data: Mapping[str, object]) -> RetryPolicy:
-        """The policy that `to_data` wrote. Unknown keys, of a later version, are ignored."""
+        """Return the policy that `to_data` wrote. Unknown keys, written by a later release, are ignored."""
         known = {field.name for field in fields(cls)}
         return cls(**{key: value for key, value in data.items() if key in known})  # type: ignore[arg-type]  # checked
 
 
 def check_policy(policy: object, error: Refusal) -> RetryPolicy:
-    """*policy*, which jobs are to carry: a `RetryPolicy` itself, with values that its constructor lets pass."""
+    """Return *policy*, to be stored with jobs: a `RetryPolicy` itself, with values that its constructor accepts."""
     if type(policy) is not RetryPolicy:  # a subclass would come back from a store as a RetryPolicy, or not at all
         raise error(
             "retry_policy",
-            f"must be a plain RetryPolicy, not {type(policy).__name__}: a job carries its data alone; give any other "
-            "object with delay() to the handler or to WorkerConfig",
+            f"must be a plain RetryPolicy, not {type(policy).__name__}: only its data is stored with a job; pass any "
+            "other object with delay() to the handler or to WorkerConfig",
         )
     try:
         policy.__post_init__()
-    except (ConfigError, AttributeError) as failure:  # set past the checks, or not at all
+    except (ConfigError, AttributeError) as failure:  # fields that were set around the checks, or never
         raise error("retry_policy", f"is not as RetryPolicy() makes it: {failure}") from None
     return policy
 
 
 def sane_delay(delays: Delays, attempt: int, fallback: RetryPolicy) -> float:
     """
-    The delay that *delays* asks for, or *fallback*'s where its code raises or answers nonsense.
+    Return the delay of *delays*, or of *fallback* where its code raises or returns no valid delay.
 
-    A faulty policy of a user must never lose a job, so nothing escapes from here.
+    A faulty policy must never lose a job, so no exception leaves this function.
     """
     try:
         seconds = float(delays.delay(attempt))

@@ -1,4 +1,4 @@
-"""How payloads and results become bytes, and bytes become `ctx.data`. No pickle: bytes from a store are data only."""
+"""Encode payloads and results as bytes, and decode them. No pickle: bytes from a store must never run code."""
 
 from __future__ import annotations
 
@@ -9,38 +9,31 @@ from typing import Protocol, runtime_checkable
 
 @runtime_checkable
 class Serializer(Protocol):
-    """Anything with these three; used from any thread, several at a time."""
-
-    @property
-    def content_type(self) -> str:
-        """The media type of what `dumps` makes."""
-        ...
+    """An object with these two methods. They are called from any thread, several at a time."""
 
     def dumps(self, value: object) -> bytes:
-        """*value* as bytes. Any `Exception` refuses it, and its text should say why without showing the value."""
+        """Encode *value*. Raise any `Exception` to refuse it, with a message that says why but not the value."""
         ...
 
     def loads(self, data: bytes) -> object:
-        """The value that `dumps` made *data* of. Any `Exception` refuses it."""
+        """Decode what `dumps` has returned. Raise any `Exception` to refuse it."""
         ...
 
 
 class JsonSerializer:
     """
-    Compact JSON in UTF-8. Bytes pass through `dumps` unchanged; tuples come back as lists and keys as text.
+    Compact JSON in UTF-8. `dumps` returns bytes unchanged; tuples come back as lists, and keys as text.
 
-    Refused with `ValueError`: NaN and the infinities, both ways; surrogates, circular and too deeply nested values.
-    A type that JSON lacks is a `TypeError`.
+    Both methods raise `ValueError` for NaN, infinities and values that are too deeply nested, `dumps` also for
+    surrogates and circular values. `dumps` raises `TypeError` for a type that JSON does not have.
     """
-
-    content_type = "application/json"
 
     def __init__(self) -> None:
         self._encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
         self._decode = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite).decode
 
     def dumps(self, value: object) -> bytes:
-        """*value* as JSON, or unchanged where it is bytes already."""
+        """Encode *value* as JSON; return bytes unchanged."""
         if isinstance(value, bytes):
             return value
         try:
@@ -51,7 +44,7 @@ class JsonSerializer:
             raise ValueError("nested too deeply for JSON") from None
 
     def loads(self, data: bytes) -> object:
-        """The value of the JSON in *data*; None for no bytes at all, the payload of a job that was given none."""
+        """Decode JSON. No bytes, the payload of a job that was enqueued without one, are None."""
         if not data:
             return None
         try:

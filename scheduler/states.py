@@ -1,4 +1,4 @@
-"""The states of a job and the table of lawful moves between them; no other move is lawful on any store."""
+"""The states of a job, and the moves between them that are allowed on every store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class JobState(StrEnum):
-    """Where a job stands. Every stored job is in exactly one state."""
+    """The state of a job. Every stored job is in exactly one."""
 
     SCHEDULED = "scheduled"
     READY = "ready"
@@ -21,14 +21,14 @@ class JobState(StrEnum):
 
 
 TERMINAL = frozenset({JobState.SUCCEEDED, JobState.DEAD, JobState.CANCELLED})
-"""States that no worker leaves."""
+"""States of finished jobs."""
 
 LIVE = frozenset(JobState) - TERMINAL
-"""States of jobs that still have to run."""
+"""States of unfinished jobs."""
 
 
 class Move(NamedTuple):
-    """From which states a contract method moves a job, and to which."""
+    """The states from which a contract method moves a job, and those to which it moves it."""
 
     sources: frozenset[JobState]
     targets: frozenset[JobState]
@@ -55,4 +55,4 @@ MOVES: Mapping[str, Move] = MappingProxyType(
         "requeue": _move({_S.DEAD}, {_S.READY}),
     }
 )
-"""Contract method → its move. `purge` and `trim` delete terminal (purge: any but leased) jobs and are no moves."""
+"""Each contract method and its move. `purge` and `trim` delete jobs, which is no move."""

@@ -1,4 +1,4 @@
-"""Queue versions and their partitions: how a queue is spread, and how that changes while it is in use."""
+"""Queue versions and partitions: how a queue is divided, and how that changes while it is in use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MAX_PARTITIONS = 256
 
 
 class VersionState(StrEnum):
-    """Active: takes new jobs; one a queue. Draining: takes none, and is served until it is empty."""
+    """Active: takes new jobs; each queue has one. Draining: takes none, and is served until it is empty."""
 
     ACTIVE = "active"
     DRAINING = "draining"
@@ -27,7 +27,7 @@ class QueueVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueTopology:
-    """All versions of a queue that may hold jobs, ascending; exactly one is active. epoch grows with every change."""
+    """All versions of a queue that may hold jobs, ascending. One is active. epoch grows with every change."""
 
     queue: str
     epoch: int
@@ -40,10 +40,10 @@ class QueueTopology:
 
     @property
     def draining(self) -> tuple[QueueVersion, ...]:
-        """The versions that are only being served, oldest first."""
+        """The versions that take no new jobs, oldest first."""
         return tuple(version for version in self.versions if version.state is VersionState.DRAINING)
 
 
 def partition_of(job_id: str, partitions: int) -> int:
-    """The partition of a job: from its id alone, the same in every process (unlike Python's salted hash)."""
+    """Return the partition of a job. It depends on the id only, and not on the process as Python's salted hash does."""
     return crc32(job_id.encode()) % partitions

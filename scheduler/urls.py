@@ -1,4 +1,4 @@
-"""Backend URLs: options from query parameters, and what may be shown of a URL."""
+"""Backend URLs: options from query parameters, and URLs without passwords for logs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Option = str | int | float | bool
 Parser = Callable[[str], Option]
 
 RETENTION_OPTIONS: Mapping[str, Parser] = {"retain_succeeded": float, "retain_cancelled": float, "retain_dead": float}
-"""Query parameters in seconds that every backend takes; `retention_from` makes the `Retention` of them."""
+"""Query parameters that every backend has, in seconds. `retention_from` turns them into a `Retention`."""
 
 
 def boolean(text: str) -> bool:
-    """A parser of options that are on or off."""
+    """Parse an option that is on or off."""
     try:
         return {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}[text.lower()]
     except KeyError:
@@ -26,19 +26,19 @@ def boolean(text: str) -> bool:
 
 def split(url: str) -> SplitResult:
     """
-    The parts of *url*, whose host may be a list with commas.
+    Return the parts of *url*, whose host may be a list with commas.
 
-    `ConfigError` for one that cannot be read, or that would show a part of its password.
+    Raises `ConfigError` if it cannot be parsed, or if a part of its password would be shown.
     """
-    # A password that is not percent-encoded would leave pieces of itself in the host, path or query, where they show.
+    # Parts of a password that is not percent-encoded would end up in the host, path or query, which are shown.
     try:
         place = re.match(r"[^:/?#]*://([^/?#]*)", url)
         if place is not None and "," in place[1]:
-            # Newer Pythons refuse a list that holds an IPv6 address: they take it for one host.
+            # Newer Python versions refuse a list with an IPv6 address, since they take it for one host.
             parts = urlsplit(url.replace(place[1], "several", 1))._replace(netloc=place[1])
         else:
             parts = urlsplit(url)
-    except ValueError:  # its text shows the whole password
+    except ValueError:  # its message shows the whole password
         raise ConfigError("url", "cannot be read; percent-encode what is special in names and passwords") from None
     if "#" in url or (parts.netloc and "@" in parts.path + parts.query):
         raise ConfigError("url", "must hold no '#', and no '@' after the host; percent-encode names and passwords")
@@ -47,9 +47,10 @@ def split(url: str) -> SplitResult:
 
 def split_options(url: str, parsers: Mapping[str, Parser]) -> tuple[str, dict[str, Option]]:
     """
-    *url* without its query, and the query's parameters, each read by its parser.
+    Return *url* without its query, and the query's parameters as their parsers return them.
 
-    `ConfigError` names a parameter that is unknown, given twice, or that its parser (by ValueError) does not take.
+    Raises `ConfigError`, which names the parameter, for one that is unknown, given twice, or refused by its parser
+    (with ValueError).
     """
     parts = split(url)
     options: dict[str, Option] = {}
@@ -66,13 +67,13 @@ def split_options(url: str, parsers: Mapping[str, Parser]) -> tuple[str, dict[st
 
 
 def retention_from(options: dict[str, Option]) -> Retention:
-    """The `Retention` that the options ask for; takes them out of *options*."""
+    """Return the `Retention` for the options in question and remove them from *options*."""
     given = {name.removeprefix("retain_"): float(options.pop(name)) for name in RETENTION_OPTIONS if name in options}
     return Retention(**given)
 
 
 def without_password(url: str) -> str:
-    """*url* as logs and reprs may show it: no password, no query."""
+    """Return *url* for logs and reprs: without password and query."""
     try:
         parts = split(url)
     except ConfigError:

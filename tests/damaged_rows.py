@@ -20,7 +20,7 @@ class Garbage:
     column: str
     value: object
     states: tuple[JobState, ...] = STATES
-    mended_by_requeue: bool = False
+    repaired_by_requeue: bool = False
 
 
 ROWS = {
@@ -41,9 +41,9 @@ ROWS = {
     "errors: kind is a number": Garbage("errors", _ERROR % (1, 0, 5), states=_FEW),
     "priority: 77": Garbage("priority", 77),
     "priority: -5": Garbage("priority", -5, states=_FEW),
-    "attempts: -5": Garbage("attempts", -5, mended_by_requeue=True),
-    "attempts: least": Garbage("attempts", -(2**31), mended_by_requeue=True, states=_FEW),
-    "crashes: -5": Garbage("crashes", -5, mended_by_requeue=True),
+    "attempts: -5": Garbage("attempts", -5, repaired_by_requeue=True),
+    "attempts: least": Garbage("attempts", -(2**31), repaired_by_requeue=True, states=_FEW),
+    "crashes: -5": Garbage("crashes", -5, repaired_by_requeue=True),
     "max_retries: -5": Garbage("max_retries", -5),
     "max_retries: too many": Garbage("max_retries", 2**31 - 1, states=_FEW),
     "timeout: -1": Garbage("timeout", -1.0),
@@ -51,7 +51,7 @@ ROWS = {
     "run_at: late": Garbage("run_at", 2**62),
     "run_at: early": Garbage("run_at", -(2**63), states=_FEW),
     "created_at: late": Garbage("created_at", 2**62),
-    "finished_at: late": Garbage("finished_at", 2**62, states=_FINISHED, mended_by_requeue=True),
+    "finished_at: late": Garbage("finished_at", 2**62, states=_FINISHED, repaired_by_requeue=True),
     "type: empty": Garbage("type", ""),
     "type: control character": Garbage("type", "a\nb", states=_FEW),
 }

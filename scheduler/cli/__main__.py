@@ -1,4 +1,4 @@
-"""`python -m scheduler.cli`, which is how the supervisor starts its children."""
+"""`python -m scheduler.cli`: how the supervisor starts its worker processes."""
 
 from scheduler.cli import main
 

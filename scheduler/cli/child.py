@@ -1,33 +1,37 @@
-"""The supervisor's end of one child: its process, its pipes, what it last said."""
+"""The supervisor's side of one worker process: the process, its socket, and the messages from it."""
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import signal
+import socket
 import subprocess
+import sys
 import time
+from collections.abc import Container
 from contextlib import suppress
 from dataclasses import replace
-from typing import cast
 
-from scheduler.cli.link import FIRST, GRACE, HEARS, LEAVING, LIFELINE_FD, PREDECESSOR, PROCESSES, STATUS_FD
+from scheduler.cli import signals
 from scheduler.cli.options import WorkerOptions
-from scheduler.cli.status import Status
+from scheduler.cli.protocol import ChildSetup, Exiting, Message, Running, Status, decode
 
+# -P: a module in the working folder, such as a scheduler.py, must not replace one of ours.
+_COMMAND = ("-P", "-m", "scheduler.cli", "worker")
 _CHUNK = 65_536
-_DEFAULT_GRACE = 25.0  # before it says its own
-_DUMPED_IN = 1.0  # seconds that it has to say where it stands, before it is killed
-_NOT_READY_AFTER = 5.0  # seconds of silence; it speaks every second
+_DEFAULT_GRACE = 25.0  # until it sends its own
+_DUMP_TIME = 1.0  # seconds for the dump of its stacks before it is killed
+_NOT_READY_AFTER = 5.0  # seconds of silence; a status comes every second
 _SETTLED_AFTER = 10.0  # seconds
+_INIT = 1  # the process that inherits all orphans of a container
 
 
 class Child:
     """
-    A worker's process, spawned as a program of its own: a fork of a process with threads may deadlock.
+    A worker process, started as a new program: a fork of a process with threads may deadlock.
 
-    In a process group of its own, so that a terminal's Ctrl-C reaches it through the supervisor alone, once.
+    It has a process group of its own, so that Ctrl-C in a terminal reaches it once, through the supervisor.
     """
 
     def __init__(self, options: WorkerOptions, worker_id: str, predecessor: str | None, *, first: bool = False) -> None:
@@ -35,41 +39,28 @@ class Child:
         self.predecessor = predecessor
         self.started = time.monotonic()
         self.status: Status | None = None
-        self.silence: float | None = None  # seconds since it last said something, None = it has not begun to
+        self.silence: float | None = None  # seconds since its last message, None = its worker does not run yet
         self.grace = _DEFAULT_GRACE  # seconds that its stop may take
-        self.leaving: int | None = None  # the exit status that it said it would end with
-        self._partial = b""
-        self._asked_to_stop = False
-        self._began_at = math.inf  # by time.monotonic()
-        self._hears = False
-        self._waiting: list[int] = []  # signals for the time when it hears them
-        self.pipe, status = os.pipe()
-        lifeline, self._lifeline = os.pipe()
-        os.set_blocking(self.pipe, False)
-        environment = {
-            **os.environ,
-            STATUS_FD: str(status),
-            LIFELINE_FD: str(lifeline),
-            PROCESSES: str(options.processes),
-        }
-        if predecessor is not None:
-            environment[PREDECESSOR] = predecessor
-        if first:
-            environment[FIRST] = "1"
+        self.announced_exit: int | None = None
+        self._partial_line = b""
+        self._stop_requested = False
+        self._running_since = math.inf  # by time.monotonic()
+        self.socket, theirs = socket.socketpair()
+        self.socket.setblocking(False)
+        options = replace(options, worker_id=worker_id)
+        setup = ChildSetup(socket=theirs.fileno(), options=options, first=first, predecessor=predecessor)
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                options.child_command(worker_id),
-                env=environment,
-                pass_fds=(status, lifeline),
-                start_new_session=True,
-                stdin=subprocess.DEVNULL,
-            )
-        except OSError:  # no more processes, no memory
-            self.close()
+            with theirs, signals.blocked():
+                self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                    [sys.executable, *_COMMAND, f"--worker-id={worker_id}", "--", options.target],
+                    env=os.environ | setup.environment(),
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                    stdin=subprocess.DEVNULL,
+                )
+        except OSError:  # the system's limit of processes, or no memory
+            self.socket.close()
             raise
-        finally:
-            os.close(status)
-            os.close(lifeline)
 
     @property
     def pid(self) -> int:
@@ -77,89 +68,93 @@ class Child:
         return self._process.pid
 
     @property
-    def was_stopped_unborn(self) -> bool:
-        """Whether it was asked to stop before it began: it had no signal handlers then."""
-        return self._asked_to_stop and not self.began
+    def began(self) -> bool:
+        """Whether its worker has run: before that it holds no job."""
+        return self.silence is not None
+
+    @property
+    def stopped_before_start(self) -> bool:
+        """Whether it was asked to stop before its worker ran: TERM may have killed it then."""
+        return self._stop_requested and not self.began
 
     @property
     def settled(self) -> bool:
-        """Whether it has run for so long that neither its code nor its configuration can be what ends others."""
-        return time.monotonic() - self._began_at > _SETTLED_AFTER
+        """Whether it has run for so long that its code and configuration are known to work."""
+        return time.monotonic() - self._running_since > _SETTLED_AFTER
 
-    @property
-    def began(self) -> bool:
-        """Whether it has said hello: before that it holds no job."""
-        return self.silence is not None
-
-    def ended(self) -> int | None:
-        """The exit status, negative for a signal; None while it lives."""
+    def exit_status(self) -> int | None:
+        """Return the exit status, negative for a signal; None while the process runs."""
         return self._process.poll()
 
     def read(self) -> bool:
-        """Take in what the child said; False when it has closed its end."""
+        """Read the messages that have come; False when the process has closed its end of the socket."""
         try:
-            data = os.read(self.pipe, _CHUNK)
+            data = self.socket.recv(_CHUNK)
         except BlockingIOError:
             return True
         if not data:
             return False
         if self.silence is not None:
             self.silence = 0.0
-        *lines, self._partial = (self._partial + data).split(b"\n")
+        *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         for line in lines:
-            with suppress(ValueError, TypeError):  # a child of another version, in the middle of an upgrade
-                self._hear(json.loads(line))
+            self._receive(decode(line))
         return True
 
-    def _hear(self, said: dict[str, object]) -> None:
-        if HEARS in said:
-            self._hears = True
-            while self._waiting:
-                self.signal(self._waiting.pop(0))
-        elif LEAVING in said:
-            self.leaving = cast("int", said[LEAVING])
-        elif GRACE in said:
-            self.grace = cast("float", said[GRACE])
-            self.silence, self._began_at = 0.0, time.monotonic()
-        else:
-            self.status = Status(**said)  # type: ignore[arg-type]  # by name; a wrong one is a TypeError
+    def _receive(self, message: Message | None) -> None:
+        match message:
+            case Status():
+                self.status = message
+            case Running():
+                self.grace = message.grace
+                self.silence, self._running_since = 0.0, time.monotonic()
+            case Exiting():
+                self.announced_exit = message.status
 
     def present_status(self) -> Status | None:
-        """What it last said, None = nothing yet; one that says nothing any more is not ready."""
+        """Return the last status, None if none has come. A silent process is not ready."""
         if self.status is None or (self.silence or 0.0) < _NOT_READY_AFTER:
             return self.status
         return replace(self.status, ready=False)
 
     def is_silent(self, seconds: float, limit: float) -> bool:
-        """Note that *seconds* have passed; whether it has said nothing for *limit*, and dumped its stacks since."""
+        """Add *seconds* to the time since the last message; True once it exceeds *limit* and stacks were dumped."""
         if self.silence is None:
             return False
         before, self.silence = self.silence, self.silence + seconds
         if before < limit <= self.silence:
-            # Handled in C: a thread that keeps the interpreter to itself does not hinder it.
+            # Handled in C: it works even if a thread never releases the interpreter's lock.
             self.signal(signal.SIGUSR1)
-        return before >= limit + _DUMPED_IN
+        return before >= limit + _DUMP_TIME
 
     def stop(self) -> None:
-        """Ask it to stop within its grace, once: the same signal again would end it at once."""
-        if not self._asked_to_stop:
-            self._asked_to_stop = True
+        """Request a stop within the grace, once: a second TERM would end the process at once."""
+        if not self._stop_requested:
+            self._stop_requested = True
             self.signal(signal.SIGTERM)
 
     def signal(self, number: int) -> None:
-        """Send a signal, if the child still lives; one that it does not hear yet is sent as soon as it does."""
-        if self._hears or number == signal.SIGTERM:
-            self._process.send_signal(number)
-        elif number not in self._waiting:
-            self._waiting.append(number)
+        """Send a signal if the process still runs. USR1 and USR2 take effect once it can handle them."""
+        self._process.send_signal(number)
 
     def kill(self) -> None:
-        """End the child at once, and every process of its group."""
+        """Kill every process of its group, and wait for its end."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
-    def close(self) -> None:
-        """Let go of the pipes."""
-        os.close(self.pipe)
-        os.close(self._lifeline)
+
+def reap_orphans(children: Container[int]) -> None:
+    """
+    Reap all ended processes except *children*. Does nothing unless this is process 1.
+
+    The first process of a container inherits the programs whose parents have ended.
+    """
+    if os.getpid() != _INIT:
+        return
+    try:
+        # WNOWAIT only looks: the exit status of a child is read by its Popen object.
+        while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and ended.si_pid not in children:
+            os.waitpid(ended.si_pid, 0)
+    except ChildProcessError:  # there are none
+        return

@@ -1,14 +1,13 @@
 """
 The commands, their options and their help.
 
-What runs a command is imported when it is called: `healthcheck` is started every few seconds.
+What a command runs is imported when it is called: `healthcheck` is started every few seconds.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from pathlib import Path
 
 import click
 
@@ -37,50 +36,41 @@ def _finite(_context: click.Context, _parameter: click.Parameter, value: float |
 @click.option("--worker-id", help="Identity in logs and on leases.  [default: host:pid:random]")
 @click.option("--grace", type=click.FloatRange(0.0), help="Seconds that a stop may take.")
 @click.option("--burst", is_flag=True, help="Run what is ready, then exit.")
-@click.option("--max-jobs", type=click.IntRange(1), help="Exit after about so many jobs; a supervisor starts anew.")
-@click.option(
-    "--max-memory",
-    type=click.FloatRange(1.0),
-    callback=_finite,
-    help="Exit above so many MiB; a supervisor starts anew.",
-)
+@click.option("--max-jobs", type=click.IntRange(1), help="Exit after about so many jobs; a supervisor restarts it.")
+@click.option("--max-memory", type=click.FloatRange(1.0), callback=_finite, help="Exit above so many MiB, likewise.")
 @click.option(
     "--max-silence",
     type=click.FloatRange(0.0),
     callback=_finite,
     default=60.0,
-    help="A supervisor replaces a process that says nothing for so many seconds; 0 = never.",
+    help="A supervisor replaces a process that sends no status for so many seconds; 0 = never.",
 )
-@click.option(
-    "--watch",
-    multiple=True,
-    type=click.Path(exists=True, path_type=Path),
-    help="Replace the workers when a Python file under it changes.",
-)
+@click.option("--watch", multiple=True, type=click.Path(exists=True), help="Restart when a Python file in it changes.")
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text")
 @click.option("--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]), default="INFO")
 @click.option("--health-host", default="127.0.0.1", help="Address for --health-port.")
 @click.option("--health-port", type=click.IntRange(0, 65_535), help="Serve /live and /ready there.")
 @click.option("--metrics", is_flag=True, help="Serve /metrics on the health port too.")
-def worker(target: str, watch: tuple[Path, ...], **options: object) -> None:
+def worker(**options: object) -> None:
     """
     Run the worker MODULE:WORKER, or one made by a factory, MODULE:create().
 
-    TERM or INT: stop within the grace, a second one ends at once. USR2: lease no more and finish. USR1: dump stacks.
-    Every option can be set by an environment variable: SCHEDULER_WORKER_THREADS=8.
+    TERM or INT: stop within the grace; a second one ends the process at once. USR2: lease no more and finish. USR1:
+    dump stacks. Every option can be set by an environment variable: SCHEDULER_WORKER_THREADS=8.
 
-    Exit status: 0 stopped as asked, 1 a bug, 2 something to mend (command line, configuration, import, schema),
+    Exit status: 0 stopped as asked, 1 a bug, 2 something to correct (command line, configuration, import, schema),
     3 stuck threads, 4 jobs abandoned, 5 the store cannot be used.
     """
     from scheduler.cli.launch import launch  # noqa: PLC0415 - see above
     from scheduler.cli.options import WorkerOptions  # noqa: PLC0415 - see above
 
-    sys.exit(launch(WorkerOptions(target=target, watch=tuple(map(str, watch)), **options)))  # type: ignore[arg-type]  # click checked them
+    sys.exit(launch(WorkerOptions(**options)))  # type: ignore[arg-type]  # click has checked them
 
 
 @scheduler.command(context_settings={"show_default": True})
 @click.option(
     "--health-port",
+    required=True,
     type=click.IntRange(1, 65_535),
     envvar=["SCHEDULER_HEALTHCHECK_HEALTH_PORT", "SCHEDULER_WORKER_HEALTH_PORT"],
     help="The worker's --health-port.",
@@ -91,28 +81,16 @@ def worker(target: str, watch: tuple[Path, ...], **options: object) -> None:
     envvar=["SCHEDULER_HEALTHCHECK_HEALTH_HOST", "SCHEDULER_WORKER_HEALTH_HOST"],
     help="The worker's --health-host.",
 )
-@click.option("--url", help="Ask this instead, such as http://10.0.0.7:8080/ready.")
-@click.option(
-    "--ready", is_flag=True, help="Ask whether it would take jobs and its store answers, not whether it lives."
-)
+@click.option("--ready", is_flag=True, help="Whether it would take jobs, not only whether it lives.")
 @click.option("--timeout", type=click.FloatRange(0.01), callback=_finite, default=2.0, help="Seconds in all.")
-def healthcheck(health_port: int | None, health_host: str, url: str | None, timeout: float, *, ready: bool) -> None:
+def healthcheck(health_port: int, health_host: str, timeout: float, *, ready: bool) -> None:
     """
-    Ask a worker's health port how it is, and print the answer.
+    Request a worker's health from its port, and print the response.
 
-    Exit status: 0 good, 1 not, or no answer in time, 2 usage.
+    Exit status: 0 good, 1 not, or no response in time, 2 usage.
     """
-    from scheduler.cli.healthcheck import Address, ask, parse_url  # noqa: PLC0415 - see above
+    from scheduler.cli.healthcheck import ask  # noqa: PLC0415 - see above
 
-    if url is not None:
-        try:
-            address = parse_url(url)
-        except ValueError as error:
-            raise click.BadParameter(str(error), param_hint="--url") from None
-    elif health_port is not None:
-        address = Address(health_host, health_port, "/ready" if ready else "/live")
-    else:
-        raise click.UsageError("Name the port with --health-port or --url.")
-    good, text = ask(address, timeout)
+    good, text = ask(health_host, health_port, "/ready" if ready else "/live", timeout)
     click.echo(text, err=not good)
     sys.exit(0 if good else 1)

@@ -1,4 +1,4 @@
-"""Runs what `scheduler worker` was asked for: a worker in this process, or a supervisor of several."""
+"""Runs `scheduler worker`: one worker in this process, or a supervisor of several processes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import logging
 
 from scheduler.cli import logs, signals
 from scheduler.cli.exits import Exit
-from scheduler.cli.link import SupervisorLink
 from scheduler.cli.options import WorkerOptions
-from scheduler.cli.process import run_worker_process
+from scheduler.cli.process import WorkerProcess
+from scheduler.cli.protocol import Exiting, SupervisorLink
 from scheduler.cli.supervisor import Supervisor
 from scheduler.errors import ConfigError
 from scheduler.logs import printable
@@ -17,20 +17,20 @@ _log = logging.getLogger(__name__)
 
 
 def launch(options: WorkerOptions) -> int:
-    """Run to the end and return the exit status. What the user must mend is logged as one line."""
+    """Run to the end and return the exit status. A `ConfigError` is logged as one line."""
+    link = SupervisorLink.take()
+    if link is not None:
+        options = link.setup.options  # not of its environment, such as SCHEDULER_WORKER_PROCESSES=4
     logs.configure(options.log_format, options.log_level)
-    link = SupervisorLink.here()
     try:
-        options.check()
-        # A child sees the environment that made its supervisor one, such as SCHEDULER_WORKER_PROCESSES=4.
-        if link is None and options.supervised:
-            return Supervisor(options).run()
+        if link is None:
+            options.check()
+            if options.supervised:
+                return Supervisor(options).run()
         signals.install_early(options.log_format)
-        if link is not None:
-            link.hear_signals()
-        return run_worker_process(options, link)
+        return WorkerProcess(options, link).run()
     except ConfigError as error:
         if link is not None:
-            link.say_goodbye(Exit.USAGE)
+            link.send(Exiting(status=Exit.USAGE))
         _log.error("%s", printable(str(error)))
         return Exit.USAGE

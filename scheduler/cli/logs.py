@@ -1,4 +1,4 @@
-"""How a process writes its log to stderr: as text for people or JSON for machines, in one form in all processes."""
+"""The log on stderr: text or JSON, in the same form in all processes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import json
 import logging
 import math
 import os
-import time
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 from scheduler.logs import UNSAFE, printable, printable_lines
 
@@ -18,76 +17,36 @@ _RESERVED = frozenset({"time", "level", "logger", "process", "thread", "message"
 _LONGEST = 64 * 1024  # characters of a message or a traceback
 
 
-class Line(NamedTuple):
-    """What every line of a log tells. created: seconds since 1970."""
-
-    created: float
-    process: int | None
-    level: str
-    thread: str | None
-    logger: str
-    message: str
-
-    @classmethod
-    def of(cls, record: logging.LogRecord) -> Line:
-        """That of *record*, without its traceback."""
-        return cls(
-            record.created, record.process, record.levelname, record.threadName, record.name, _message_of(record)
-        )
-
-    @property
-    def time(self) -> str:
-        """ISO 8601, in UTC: an application may set another zone in some of the processes."""
-        return datetime.fromtimestamp(self.created, UTC).isoformat(timespec="milliseconds")
-
-    def text(self) -> str:
-        """The line for people."""
-        head = f"{self.time} {self.process} {self.level:<7} {printable(str(self.thread))} {printable(self.logger)}"
-        return f"{head}: {printable_lines(self.message, _LONGEST)}"
-
-    def fields(self) -> dict[str, object]:
-        """The line for machines."""
-        return {
-            "time": self.time,
-            "level": self.level,
-            "logger": self.logger,
-            "process": self.process,
-            "thread": self.thread,
-            "message": self.message,
-        }
-
-
 class TextFormatter(logging.Formatter):
-    """Moment, process, level, thread, logger, message; the traceback follows. Nothing in it steers a terminal."""
+    """Time, process, level, thread, logger, message; then the traceback. Control characters are escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The text of *record*."""
-        parts = [_traceback_of(self, record), record.stack_info]
-        return "\n".join([Line.of(record).text(), *(printable_lines(part, _LONGEST) for part in parts if part)])
+        """Return the text of *record*."""
+        head = f"{_time_of(record)} {record.process} {record.levelname:<7} {printable(str(record.threadName))}"
+        parts = [f"{head} {printable(record.name)}: {printable_lines(_message_of(record), _LONGEST)}"]
+        more = (_traceback_of(self, record), record.stack_info)
+        return "\n".join([*parts, *(printable_lines(part, _LONGEST) for part in more if part)])
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, process, thread, message, error, and what `extra=` brought."""
+    """One JSON object a line: time, level, logger, process, thread, message, error, and the record's `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line of *record*."""
-        fields = Line.of(record).fields()
+        """Return the line of *record*."""
+        fields: dict[str, object] = {
+            "time": _time_of(record),
+            "level": record.levelname,
+            "logger": record.name,
+            "process": record.process,
+            "thread": record.threadName,
+            "message": _message_of(record),
+        }
         if error := _traceback_of(self, record):
             fields["error"] = error[-_LONGEST:]
         for name, value in vars(record).items():
             if name not in _STANDARD:
                 fields[f"extra.{name}" if name in _RESERVED else name] = value
-        return json_line(fields)
-
-
-def json_line(fields: Mapping[str, object]) -> str:
-    """*fields* as one line of valid JSON, whatever an application's `extra` holds."""
-    try:
-        text = json.dumps(fields, default=_shown, ensure_ascii=False, allow_nan=False)
-    except (ValueError, TypeError, RecursionError):  # NaN, a circle, keys that are no text
-        text = json.dumps({name: _plain(value) for name, value in fields.items()}, ensure_ascii=False)
-    # In JSON such characters stand within texts only.
-    return UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+        return _json_line(fields)
 
 
 def configure(log_format: str, level: str) -> None:
@@ -97,19 +56,34 @@ def configure(log_format: str, level: str) -> None:
         return
     root.setLevel(level)
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    handler.setFormatter(_formatter(log_format))
     root.addHandler(handler)
 
 
 def write_now(text: str, log_format: str, logger: str) -> None:
-    """Write a line of the log past logging and streams: in a signal handler, whose thread may hold their locks."""
-    # Its thread is the main one: only there do signal handlers of Python's run.
-    now = Line(time.time(), os.getpid(), "INFO", "MainThread", logger, text)
-    line = json_line(now.fields()) if log_format == "json" else now.text()
-    try:
+    """Write a log line without logging's handlers: in a signal handler, whose thread may hold the locks of those."""
+    with suppress(OSError, MemoryError):
+        line = _formatter(log_format).format(logging.LogRecord(logger, logging.INFO, "", 0, text, None, None))
         os.write(2, f"{line}\n".encode(errors="backslashreplace"))
-    except OSError:
-        return
+
+
+def _formatter(log_format: str) -> logging.Formatter:
+    return JsonFormatter() if log_format == "json" else TextFormatter()
+
+
+def _json_line(fields: Mapping[str, object]) -> str:
+    """Return *fields* as one line of valid JSON, whatever an application's `extra` contains."""
+    try:
+        text = json.dumps(fields, default=_shown, ensure_ascii=False, allow_nan=False)
+    except (ValueError, TypeError, RecursionError):  # NaN, a circular value, keys that are no text
+        text = json.dumps({name: _plain(value) for name, value in fields.items()}, ensure_ascii=False)
+    # JSON has such characters within strings only.
+    return UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _time_of(record: logging.LogRecord) -> str:
+    # In UTC: an application may set another zone in some of the processes.
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
 
 
 def _message_of(record: logging.LogRecord) -> str:

@@ -1,8 +1,7 @@
-"""What `scheduler worker` was told, and the command line that tells a child the same."""
+"""The options of `scheduler worker`."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 
 from scheduler.config import WorkerConfig
@@ -15,10 +14,10 @@ _SUFFIX = 20  # characters that a supervisor adds to a worker id, such as ":3.17
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
     """
-    As on the command line; None = as the application's own worker says.
+    As on the command line. None = as the application has configured its worker.
 
-    grace: seconds. max_memory: MiB of resident memory. max_silence: seconds, 0 = for ever. health_port: None = none is
-    opened, 0 = any free one.
+    grace: seconds. max_memory: MiB of resident memory. max_silence: seconds, 0 = for ever. health_port: None = no port,
+    0 = any free one.
     """
 
     target: str
@@ -40,17 +39,17 @@ class WorkerOptions:
 
     @property
     def supervised(self) -> bool:
-        """Whether a supervisor starts the workers, rather than this process being the only one."""
+        """Whether a supervisor starts the workers, rather than this process running the only one."""
         return self.processes > 1 or bool(self.watch)
 
     def check(self) -> None:
-        """Raise `ConfigError` for what no worker could be configured with, before any process is started for it."""
+        """Raise `ConfigError` for values that no worker can be configured with, before any process is started."""
         WorkerConfig(**self.changes())  # type: ignore[arg-type]  # by name
         if self.supervised and self.worker_id is not None and len(self.worker_id) > MAX_NAME - _SUFFIX:
             raise ConfigError("worker_id", f"must have at most {MAX_NAME - _SUFFIX} characters for several processes")
 
     def changes(self) -> dict[str, object]:
-        """What differs from the configuration that the application gave its worker."""
+        """Return the changes to the application's own `WorkerConfig`."""
         given = {
             "concurrency": self.threads,
             "queues": self.queues,
@@ -58,22 +57,3 @@ class WorkerOptions:
             "shutdown_grace": self.grace,
         }
         return {name: value for name, value in given.items() if value is not None}
-
-    def child_command(self, worker_id: str) -> list[str]:
-        """The command of one supervised child. Health is served by the supervisor, for all of them."""
-        # -P: what lies in the working folder, such as a scheduler.py, takes the place of nothing that is ours.
-        command = [sys.executable, "-P", "-m", "scheduler.cli", "worker"]
-        given = {
-            "--worker-id": worker_id,
-            "--threads": self.threads,
-            "--queues": ",".join(self.queues) if self.queues else None,
-            "--grace": self.grace,
-            "--max-jobs": self.max_jobs,
-            "--max-memory": self.max_memory,
-            "--log-format": self.log_format,
-            "--log-level": self.log_level,
-        }
-        for name, value in given.items():
-            if value is not None:
-                command.append(f"{name}={value}")
-        return [*command, *(["--burst"] if self.burst else []), "--", self.target]

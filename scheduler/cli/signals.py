@@ -1,4 +1,4 @@
-"""What a worker's process does on which signal. Installed on the main thread of a process that the command started."""
+"""The signal handlers of a worker process, and HUP on a change of files. Only the command installs them."""
 
 from __future__ import annotations
 
@@ -6,21 +6,29 @@ import faulthandler
 import math
 import os
 import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import FrameType
 
 from scheduler.cli import logs
 from scheduler.cli.exits import Exit
+from scheduler.errors import ConfigError
 
-FORCED = 128  # + the signal's number: the exit status of a process that was ended at once
-SAME_SIGNAL = 0.3  # seconds: wrappers such as timeout(1) signal the process and its group, which is one wish
+FORCED = 128  # + the signal's number: the exit status of a process that a second signal ended
+SAME_SIGNAL = 0.3  # seconds: two within count as one, since wrappers such as timeout(1) signal process and group
 _GRACEFUL = (signal.SIGTERM, signal.SIGINT)
+_BLOCKED_AT_START = (signal.SIGUSR1, signal.SIGUSR2)
 _NOTICE = "Stopping: running jobs may finish. The same signal again ends the process at once."
 
 
 def install_early(log_format: str) -> None:
-    """While the application is imported. USR1: dump all stacks. TERM, INT, HUP, USR2: end, since nothing has begun."""
+    """
+    Install those for the application's import. USR1: dump all stacks. TERM, INT, HUP, USR2: end, no job has started.
+
+    Those that the supervisor has blocked for a new process (see `blocked`) are unblocked.
+    """
 
     def end(_number: int, _frame: FrameType | None) -> None:
         logs.write_now("Stopped before the worker began", log_format, __name__)
@@ -29,15 +37,17 @@ def install_early(log_format: str) -> None:
     for number in (*_GRACEFUL, signal.SIGUSR2, signal.SIGHUP):
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, end)
-    faulthandler.enable(all_threads=False)  # names the line that a segmentation fault came from
+    faulthandler.enable(all_threads=False)  # shows the line of a segmentation fault
     faulthandler.register(signal.SIGUSR1, all_threads=True, chain=False)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _BLOCKED_AT_START)
 
 
 def install(request_stop: Callable[[float | None], None], log_format: str) -> None:
     """
-    TERM, INT: stop within the grace, a second one at once. HUP: stop within the grace. USR2: lease no more and finish.
+    Install those for the run. TERM, INT: stop within the grace, a second one at once. HUP: stop within the grace.
 
-    *request_stop* takes the seconds that the stop may last, None = the grace, and must be safe in a signal handler.
+    USR2: lease no more and finish. *request_stop* takes the seconds that the stop may take, None = the grace, and must
+    be safe in a signal handler.
     """
     asked_at: float | None = None
 
@@ -45,14 +55,14 @@ def install(request_stop: Callable[[float | None], None], log_format: str) -> No
         nonlocal asked_at
         if asked_at is not None:
             if time.monotonic() - asked_at > SAME_SIGNAL:
-                os._exit(FORCED + number)  # nothing that could wait for a lock: the person who signals is in a hurry
+                os._exit(FORCED + number)  # nothing that could wait for a lock
             return
         asked_at = time.monotonic()
-        logs.write_now(_NOTICE, log_format, __name__)
         request_stop(None)
+        logs.write_now(_NOTICE, log_format, __name__)
 
     def hang_up(_number: int, _frame: FrameType | None) -> None:
-        # Not counted as a first TERM: the terminal went, or somebody wants the newest code.
+        # Not counted as a first TERM: the terminal was closed, or new code is to be loaded.
         request_stop(None)
 
     def drain(_number: int, _frame: FrameType | None) -> None:
@@ -60,6 +70,45 @@ def install(request_stop: Callable[[float | None], None], log_format: str) -> No
 
     for number in _GRACEFUL:
         signal.signal(number, stop)
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # else started by nohup
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # not started by nohup
         signal.signal(signal.SIGHUP, hang_up)
     signal.signal(signal.SIGUSR2, drain)
+
+
+@contextmanager
+def blocked() -> Iterator[None]:
+    """
+    Block USR1 and USR2 within the block, for a process that is started in it and inherits the mask.
+
+    Before that process has installed its handlers they would kill it; so the system keeps them until it unblocks them.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED_AT_START)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def hang_up_on_change(folders: Sequence[str]) -> Iterator[None]:
+    """Within the block, send HUP to this process whenever a Python file under *folders* changes."""
+    if not folders:
+        yield
+        return
+    try:
+        from watchfiles import PythonFilter, watch  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError:
+        raise ConfigError("watch", "needs: pip install 'reliable-scheduler[watch]'") from None
+    stop = threading.Event()
+
+    def run() -> None:
+        for _ in watch(*folders, watch_filter=PythonFilter(), stop_event=stop, raise_interrupt=False):
+            os.kill(os.getpid(), signal.SIGHUP)
+
+    thread = threading.Thread(target=run, name="scheduler-watch", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(5.0)

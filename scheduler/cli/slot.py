@@ -1,4 +1,4 @@
-"""One of the places that the supervisor keeps filled, and when to fill it again."""
+"""One of the places for worker processes that a supervisor keeps filled."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from scheduler.cli.child import Child
 from scheduler.cli.options import WorkerOptions
 
 _log = logging.getLogger(__name__)
-_FIRST_BACK_OFF, _LONGEST_BACK_OFF = 0.5, 30.0  # seconds before a dead child is replaced
-_HEALTHY_AFTER = 10.0  # seconds: a child that lived so long is replaced without back-off again
+_FIRST_BACK_OFF, _LONGEST_BACK_OFF = 0.5, 30.0  # seconds before a crashed process is replaced
+_HEALTHY_AFTER = 10.0  # seconds: a process that ran so long is replaced without back-off
 
 
 class Slot:
-    """child: None while the place is empty, until `start_at` (by time.monotonic()). finished: for good."""
+    """child: None while the place is empty, until `start_at` (by time.monotonic()). finished: empty for good."""
 
     def __init__(self, number: int, supervisor: str) -> None:
         self.child: Child | None = None
@@ -28,11 +28,11 @@ class Slot:
 
     @property
     def runs(self) -> bool:
-        """Whether its child has said that its worker runs."""
+        """Whether a worker runs here."""
         return self.child is not None and self.child.status is not None and self.child.status.live
 
     def start_child(self, options: WorkerOptions) -> Child | None:
-        """Start a child; None where the system lets us have no more, which is tried again later."""
+        """Start a process; None if the system refuses it, to be tried again after the back-off."""
         self._generation += 1
         worker_id = f"{self._name}.{self._generation}"
         try:
@@ -46,26 +46,26 @@ class Slot:
         return self.child
 
     def restart_now(self) -> None:
-        """Whatever kept its children from living may be mended: an empty place is filled without further pause."""
+        """End the back-off: its reason may be gone."""
         self._back_off = 0.0
         self.start_at = min(self.start_at, time.monotonic())
 
-    def empty(self, child: Child) -> None:
-        """*child* has ended as it was meant to."""
+    def on_exit(self, child: Child) -> None:
+        """*child* has exited as planned."""
         self.child = None
-        # One that has reached its goal at once, such as a small --max-memory, must not be started in a spin.
+        # Not at once: with a small --max-memory, for example, processes would be started in a tight loop.
         self.start_at = child.started + _FIRST_BACK_OFF
 
     def on_crash(self, child: Child, status: int) -> None:
-        """*child* has died: the next one comes after a pause, and tells what its predecessor held."""
+        """*child* has crashed: the next one starts after the back-off, and logs the jobs that this one held."""
         self.child = None
-        # One that could not even begin has not told what its own predecessor held.
+        # One whose worker never ran has not logged the jobs of its own predecessor.
         self._predecessor = child.worker_id if child.began else child.predecessor
         self._wait(time.monotonic() - child.started)
         how = f"killed by signal {-status}" if status < 0 else f"exit status {status}"
         _log.error("Worker %s died (%s); replaced in %.1f s", child.worker_id, how, self._back_off)
 
-    def _wait(self, lived: float) -> None:
-        healthy = lived > _HEALTHY_AFTER
+    def _wait(self, lifetime: float) -> None:
+        healthy = lifetime > _HEALTHY_AFTER
         self._back_off = 0.0 if healthy else min(_LONGEST_BACK_OFF, self._back_off * 2 or _FIRST_BACK_OFF)
         self.start_at = time.monotonic() + self._back_off

@@ -1,19 +1,31 @@
-"""Tells systemd how a service is doing, where systemd asked to be told."""
+"""Reports the state of a service to systemd."""
 
 from __future__ import annotations
 
 import os
 import socket
 
-_TIMEOUT = 0.5  # seconds: a listener that does not read must not hold up a supervisor
+from scheduler.cli.protocol import Status
+
+_TIMEOUT = 0.5  # seconds: a receiver that does not read must not block a supervisor
 
 
-def notify(*states: str) -> bool:
-    """
-    Send *states*, such as "READY=1" or "WATCHDOG=1" (sd_notify(3)); does nothing where $NOTIFY_SOCKET is not set.
+class ServiceManager:
+    """Sends READY=1 and STOPPING=1 once, and WATCHDOG=1 with every report. Does nothing without $NOTIFY_SOCKET."""
 
-    False where they could not be sent: telling is a courtesy, and a worker does not end for want of a listener.
-    """
+    def __init__(self) -> None:
+        self._sent: set[str] = set()
+
+    def report(self, status: Status, *, started: bool, stopping: bool) -> None:
+        """Report *status*. Call it every second."""
+        # Not whether the store is available: a service manager would give up a service that waits for it.
+        once = {state for state, reached in (("READY=1", started), ("STOPPING=1", stopping)) if reached} - self._sent
+        if _notify(*once, "WATCHDOG=1", f"STATUS={status.held} jobs held, {status.stuck} threads stuck"):
+            self._sent |= once
+
+
+def _notify(*states: str) -> bool:
+    """Send *states* as sd_notify(3) does. False if that failed, which is no reason for a worker to end."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return True

@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 
 __all__ = ["Drained", "Faults", "FaultyBackend", "Gate", "ManualClock", "assert_enqueued", "drain", "faulty"]
 
-# No room bears the name of what it holds: importing the room would put it in the place of the name.
-_ROOMS: Final = {
+# No module has the name of what it holds: importing the module would replace the name.
+_MODULES: Final = {
     "clock": ("ManualClock",),
     "draining": ("Drained", "drain"),
     "expecting": ("assert_enqueued",),
     "faults": ("Faults", "Gate"),
     "faulty_backend": ("FaultyBackend", "faulty"),
 }
-_ROOM_OF: Final = {name: room for room, names in _ROOMS.items() for name in names}
+_MODULE_OF: Final = {name: module for module, names in _MODULES.items() for name in names}
 
 
 if not TYPE_CHECKING:  # a checker that saw it would let misspelt names pass
 
     def __getattr__(name: str) -> object:
-        if name not in _ROOM_OF:
+        if name not in _MODULE_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(f"{__name__}.{_ROOM_OF[name]}"), name)
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
         return value
 
 

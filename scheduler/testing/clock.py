@@ -1,4 +1,4 @@
-"""A clock that stands still until a test moves it."""
+"""A clock that only a test advances."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ManualClock:
         return self._now
 
     def advance(self, seconds: float) -> datetime:
-        """Move by *seconds*, to the microsecond, and answer the new moment. Negative: the clock is set back."""
+        """Move by *seconds*, to the microsecond, and return the new moment. Negative: the clock is set back."""
         with self._lock:
             self._now += timedelta(seconds=seconds)
             return self._now

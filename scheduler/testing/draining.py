@@ -19,7 +19,6 @@ from scheduler.metrics import guarded
 from scheduler.worker import Worker
 from scheduler.worker.handlers import HandlerFunction
 from scheduler.worker.outcome import Outcome, Verdict
-from scheduler.worker.runner import JobRunner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +61,7 @@ def drain(
     worker = handlers if isinstance(handlers, Worker) else _worker(backend, handlers)
     named = worker.config.queues if queues is None and worker is handlers else queues
     runs = check_count("limit", limit, at_least=1)
-    runner = _runner_of(worker, backend)
+    runner = worker._runner(backend, guarded(worker.metrics, worker._logger))
     ended: Counter[str] = Counter()
     errors: list[ErrorDetail] = []
     while ended.total() < runs:
@@ -82,17 +81,6 @@ def _worker(backend: Backend, handlers: Mapping[str, HandlerFunction]) -> Worker
     for job_type, function in handlers.items():
         worker.handle(job_type, function)
     return worker
-
-
-def _runner_of(worker: Worker, backend: Backend) -> JobRunner:
-    return JobRunner(
-        worker._handlers,
-        worker.config,
-        serializer=worker._serializer,
-        keep_results=backend.retention.succeeded > 0.0,
-        metrics=guarded(worker.metrics, worker._logger),
-        logger=worker._logger,
-    )
 
 
 def _next(backend: Backend, worker: Worker, queues: Sequence[str]) -> Lease | None:

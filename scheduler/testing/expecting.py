@@ -28,10 +28,10 @@ def assert_enqueued(
     **expected: object,
 ) -> Sequence[Job]:
     """
-    Assert that *queue* holds *count* jobs (None = at least one) like this that have not finished, and answer them.
+    Assert that *queue* holds *count* jobs (None = at least one) like this that have not finished, and return them.
 
     payload: compared as bytes where it is bytes, else with what *serializer* (None = JSON) decodes. expected: other
-    fields of `Job` and their values, such as ``priority=Priority.HIGH``. A failure tells what the queue holds instead.
+    fields of `Job` and their values, such as ``priority=Priority.HIGH``. A failure shows what the queue holds instead.
     """
     unknown = expected.keys() - _FIELDS
     if unknown:

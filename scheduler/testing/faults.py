@@ -97,15 +97,13 @@ class Faults:
         *methods: str,
         nth: int = 1,
         times: int | None = 1,
-        error: Callable[[], BaseException] = lambda: BackendUnavailable(
-            "injected after the effect: the answer is lost"
-        ),
+        error: Callable[[], BaseException] = lambda: BackendUnavailable("injected after the effect: the reply is lost"),
     ) -> None:
-        """As `before`, but the call takes effect first, and its answer is lost."""
+        """As `before`, but the call takes effect first, and its reply is lost."""
         self._plan("after", methods, nth, times, error)
 
     def block(self, *methods: str, nth: int = 1, times: int | None = 1) -> Gate:
-        """The nth call waits at the gate that is answered, then takes effect. Bounded by `WAIT_TIMEOUT`."""
+        """The nth call waits at the returned gate, then takes effect. Bounded by `WAIT_TIMEOUT`."""
         return self._plan("block", methods, nth, times, RuntimeError).gate
 
     def clear(self) -> None:

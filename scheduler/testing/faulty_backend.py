@@ -1,4 +1,4 @@
-"""A backend that fails when told to: before the effect, after it with the answer lost, or not until it is let go."""
+"""A backend that fails on request: before the effect, after it, or only once it is released."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stand on which the conformance suite puts a backend: fresh queues, a clock to move, and the calls made short."""
+"""What the conformance suite drives a backend by: fresh queues, a clock to advance, and short forms of the calls."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class BackendHarness(Reading):
             promotion = self.backend.promote_due(queues or self.queues, 1_000)
             if promotion.next_due is None or promotion.next_due > 0.0:
                 return promotion
-        raise AssertionError("promote_due goes on answering that more is due now")
+        raise AssertionError("promote_due keeps returning that more is due now")
 
     # Moves
 
@@ -114,13 +114,13 @@ class BackendHarness(Reading):
         return self.backend.enqueue(jobs)
 
     def add(self, **fields: object) -> Job:
-        """Enqueue one new job and answer it as stored."""
+        """Enqueue one new job and return it as stored."""
         (enqueued,) = self.enqueue(self.new(**fields))
-        assert enqueued.is_new, f"{enqueued.job.id} is new, but the answer says that it was there already"
+        assert enqueued.is_new, f"{enqueued.job.id} is new, but the result says that it was there already"
         return enqueued.job
 
     def add_many(self, count: int, **fields: object) -> Sequence[Job]:
-        """Enqueue *count* new jobs in one call and answer them as stored."""
+        """Enqueue *count* new jobs in one call and return them as stored."""
         return [enqueued.job for enqueued in self.enqueue(*(self.new(**fields) for _ in range(count)))]
 
     def lease_once(
@@ -132,7 +132,7 @@ class BackendHarness(Reading):
         worker_id: str = "contract",
         duration: float = LONG,
     ) -> Sequence[Lease]:
-        """Promote, then make one lease call: its answer may be short."""
+        """Promote, then make one lease call: its result may be short."""
         self.promote()
         leases = self.backend.lease(
             queues or (self.queue,), token=token or new_token(), worker_id=worker_id, duration=duration, limit=limit
@@ -143,7 +143,7 @@ class BackendHarness(Reading):
     def lease(
         self, limit: int = 1_000, *, queues: Sequence[str] = (), worker_id: str = "contract", duration: float = LONG
     ) -> Sequence[Lease]:
-        """Lease until *limit* are held or an answer is empty, each call with a token of its own."""
+        """Lease until *limit* are held or an result is empty, each call with a token of its own."""
         leases: list[Lease] = []
         while len(leases) < limit:
             more = self.lease_once(limit - len(leases), queues=queues, worker_id=worker_id, duration=duration)
@@ -165,14 +165,14 @@ class BackendHarness(Reading):
         return lease
 
     def recover(self, *queues: str) -> tuple[int, int]:
-        """Recover all that has expired, in as many calls as it takes; answers how many became ready, and dead."""
+        """Recover all that has expired, in as many calls as it takes; returns how many became ready, and dead."""
         ready = dead = 0
         for _ in range(TURNS):
             recovery = self.backend.recover_expired(queues or self.queues, 1_000)
             ready, dead = ready + recovery.ready, dead + recovery.dead
             if recovery.next_expiry is None or recovery.next_expiry > 0.0:
                 return ready, dead
-        raise AssertionError("recover_expired goes on answering that more has expired")
+        raise AssertionError("recover_expired keeps returning that more has expired")
 
     def trim(self, *queues: str) -> int:
         """Trim all that retention no longer keeps, in as many calls as it takes."""

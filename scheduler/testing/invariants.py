@@ -33,10 +33,10 @@ def check_invariants(harness: BackendHarness, queues: Sequence[str] | None = Non
 
 
 def check_reads_agree(harness: BackendHarness, queue: str) -> None:
-    """List, get and stats tell the same of *queue*, and each job's fields suit its state."""
+    """List, get and stats agree about *queue*, and each job's fields suit its state."""
     listed = {state: harness.listed(state, queue=queue) for state in JobState}
     ids = [job.id for jobs in listed.values() for job in jobs]
-    assert len(ids) == len(set(ids)), f"an id stands in two states, or twice in one, of {queue!r}"
+    assert len(ids) == len(set(ids)), f"an id is in two states, or twice in one, of {queue!r}"
     rows = harness.backend.stats([queue])
     for state in JobState:
         count = sum(row.counts[state] for row in rows)

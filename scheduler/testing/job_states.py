@@ -1,4 +1,4 @@
-"""How a job comes to stand in each state: one way there by lawful moves."""
+"""How to bring a job into each state: one sequence of moves for each."""
 
 from __future__ import annotations
 

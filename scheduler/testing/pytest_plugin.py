@@ -3,7 +3,7 @@ The pytest plugin: `--scheduler-backend URL`, repeatable, runs the conformance s
 
     pytest --pyargs scheduler.testing.contract --scheduler-backend redis://localhost:6379/0
 
-Loaded in every pytest run of whoever has this library installed, so it imports nothing of it.
+Loaded in every pytest run where this library is installed, so it imports nothing of it.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class Reading:
         return job
 
     def state(self, id: str, *, queue: str = "") -> JobState | None:
-        """Where the job stands, None = not there."""
+        """The state of the job; None = there is none."""
         job = self.find(id, queue=queue)
         return job.state if job else None
 
@@ -48,7 +48,7 @@ class Reading:
         raise AssertionError("the walk over a list does not end")
 
     def counts(self, queue: str = "") -> Mapping[JobState, int]:
-        """How many jobs stand in each state, over all versions of the queue."""
+        """How many jobs are in each state, over all versions of the queue."""
         rows = self.backend.stats([queue or self.queue])
         return {state: sum(row.counts[state] for row in rows) for state in JobState}
 

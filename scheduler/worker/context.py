@@ -1,4 +1,4 @@
-"""What a handler is given besides its job: its deadline, and the news that it should end."""
+"""The second argument of a handler: the deadline of its run, and whether the run is cancelled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _current: ContextVar[Job | None] = ContextVar("scheduler_current_job", default=N
 
 
 def current_job() -> Job | None:
-    """The job whose handler is running in this context, None outside of handlers."""
+    """Return the job whose handler runs in the present context, None outside of handlers."""
     return _current.get()
 
 
@@ -28,7 +28,7 @@ class JobContext:
     """
     One run of one job. The handler's thread reads it; the worker's threads cancel it.
 
-    The deadline counts from the moment the handler starts.
+    The job's timeout counts from the moment at which the handler starts.
     """
 
     __slots__ = ("_cancelled_at", "_event", "_interrupt", "_job", "_loads", "_lock", "_reason", "_started")
@@ -37,11 +37,11 @@ class JobContext:
         self._job = job
         self._started = time.monotonic()
         self._loads = loads
-        # Guards the four below. One for all contexts would stay held for ever in the child of a handler that forks.
+        # Guards the four below. A lock for all contexts would stay held for ever in the child of a handler that forks.
         self._lock = threading.Lock()
         self._reason: InterruptReason | None = None
         self._cancelled_at: float | None = None
-        self._event: threading.Event | None = None  # made when asked for: most handlers never do
+        self._event: threading.Event | None = None  # made when it is first asked for: most handlers never ask
         self._interrupt: Callable[[], bool] | None = None
 
     @property
@@ -56,7 +56,7 @@ class JobContext:
 
     @property
     def data(self) -> object:
-        """The payload, decoded by the worker's serializer: anew at each call, so that nobody shares it."""
+        """The payload, decoded by the worker's serializer: anew at each access, so that no two callers share it."""
         return self._loads(self._job.payload)
 
     @property
@@ -75,7 +75,7 @@ class JobContext:
 
     @property
     def cancelled(self) -> threading.Event:
-        """Set when the handler should end: its time is up, its lease is lost, or the worker is stopping."""
+        """Set when the handler should end: its timeout has passed, its lease is lost, or the worker is stopping."""
         with self._lock:
             if self._event is None:
                 self._event = threading.Event()
@@ -85,16 +85,16 @@ class JobContext:
 
     @property
     def reason(self) -> InterruptReason | None:
-        """Why the context was cancelled, None while it is not."""
+        """Why the context is cancelled; None = it is not."""
         return self._reason
 
     @property
     def cancelled_at(self) -> float | None:
-        """When the context was cancelled, by `time.monotonic()`."""
+        """When the context was cancelled, by `time.monotonic()`; None = it is not cancelled."""
         return self._cancelled_at
 
     def check(self) -> None:
-        """Raise `JobInterrupted` when the context is cancelled, or its deadline has passed. Call it in long loops."""
+        """Raise `JobInterrupted` if the context is cancelled, or its deadline has passed. Call it in long loops."""
         if self._reason is None and self.remaining() <= 0.0:
             self.cancel("timeout")
         if self._reason is not None:
@@ -112,12 +112,12 @@ class JobContext:
         self.interrupt()
 
     def interrupt(self) -> bool:
-        """Interrupt a handler that was cancelled. False = it may be necessary again: call again in a moment."""
+        """Interrupt a handler whose context is cancelled. False = call again in a moment: it may be necessary again."""
         interrupt = self._interrupt
         return interrupt is None or interrupt()
 
     def on_cancel(self, interrupt: Callable[[], bool]) -> None:
-        """Call *interrupt* when the context is cancelled, at once if it is already. It returns True once it is over."""
+        """Call *interrupt* when the context is cancelled, at once if it is so already; it returns True when done."""
         with self._lock:
             self._interrupt = interrupt
             cancelled = self._reason is not None

@@ -1,4 +1,4 @@
-"""Watches the deadlines of handlers. Never waits for the store."""
+"""Enforces the deadlines of handlers. Never waits for the store."""
 
 from __future__ import annotations
 
@@ -9,37 +9,38 @@ from scheduler.worker.context import JobContext
 from scheduler.worker.frames import stack_of
 from scheduler.worker.held_job import HeldJob
 from scheduler.worker.inflight import InFlight
-from scheduler.worker.job_log import fields, named
-from scheduler.worker.run import Run
+from scheduler.worker.log_lines import fields, named
 from scheduler.worker.runner import JobRunner
+from scheduler.worker.threads import Run
 
-_SOONEST = 0.001  # seconds until it is looked whether a handler has to be interrupted (again),
-_SHARE = 0.02  # and after many tries: a fiftieth of the time since the handler was cancelled,
-_LATEST = 1.0  # but not more
+# Seconds until the next check whether a handler has to be interrupted (again): at first,
+_SOONEST = 0.001
+_SHARE = 0.02  # later this share of the time since the handler was cancelled,
+_LATEST = 1.0  # and at most.
 _DEPTH = 50  # frames of a stuck handler that are logged
 
 
 class Deadlines:
-    """`watch` is the duty of the deadlines' thread and returns the seconds until the next one."""
+    """`watch` is the duty of the deadlines' thread and returns the seconds until the next call."""
 
     def __init__(self, run: Run, inflight: InFlight, runner: JobRunner) -> None:
         self._run = run
         self._inflight = inflight
         self._runner = runner
-        self._stuck = 0  # as the metrics were told last
+        self._stuck = 0  # as last reported to the metrics
 
     def watch(self) -> float:
-        """Cancel what is past its deadline, interrupt what has to be, give up on what does not heed it."""
+        """Cancel handlers past their deadline, interrupt those that want it, give up on those that do not return."""
         now = time.monotonic()
         config = self._run.config
         given_up = 0
         again = now + config.heartbeat_interval
-        for row in self._inflight.started:
-            if row.context is not None and row.deadline <= now:
-                row.context.cancel("timeout")
-            if row.gives_up_at(config.timeout_grace) <= now and not row.given_up:
-                given_up += self._give_up(row)
-            again = min(again, now + _interrupt(row.context, now))
+        for held in self._inflight.started:
+            if held.context is not None and held.deadline <= now:
+                held.context.cancel("timeout")
+            if held.gives_up_at(config.timeout_grace) <= now and not held.given_up:
+                given_up += self._give_up(held)
+            again = min(again, now + _interrupt(held.context, now))
         released = self._inflight.release_overdue(now, config.lease_duration)
         if given_up or released:
             self._run.wake_event.set()
@@ -49,10 +50,10 @@ class Deadlines:
             self._run.metrics.stuck(stuck)
         return self._inflight.watch(again, config.timeout_grace) - time.monotonic()
 
-    def _give_up(self, row: HeldJob) -> bool:
-        job = row.lease.job
-        stack = stack_of(row.thread, _DEPTH)
-        if not self._inflight.give_up(row, self._runner.timed_out(row.lease, stack)):
+    def _give_up(self, held: HeldJob) -> bool:
+        job = held.lease.job
+        stack = stack_of(held.thread, _DEPTH)
+        if not self._inflight.give_up(held, self._runner.timed_out(held.lease, stack)):
             return False
         self._run.logger.error(
             "The handler of job %s does not return; its thread is stuck:\n%s", named(job), stack, extra=fields(job)
@@ -61,7 +62,7 @@ class Deadlines:
 
 
 def _interrupt(context: JobContext | None, now: float) -> float:
-    """Interrupt a cancelled handler that still runs; returns the seconds until that is looked at again."""
+    """Interrupt a cancelled handler that still runs. Returns the seconds until the next check, inf = none needed."""
     if context is None or context.cancelled_at is None or context.interrupt():
         return math.inf
     return min(max(_SOONEST, (now - context.cancelled_at) * _SHARE), _LATEST)

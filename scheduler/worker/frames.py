@@ -1,4 +1,4 @@
-"""Looks at the frames of another thread while that thread runs."""
+"""Reads the frames of another thread while that thread runs."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from types import FrameType
 
 from scheduler.processes import PerProcess, run_in_children
 
-# A lock that guards the collector's switch. Handlers' threads never take it: they could be interrupted while they do.
+# Each guards the collector's switch. Handlers' threads never take it: they could be interrupted while they do.
 _locks: PerProcess[threading.Lock] = PerProcess()
-_paused = False  # whether the collector was on and is off for a moment
+_paused = False  # whether the collector is off for a moment, and was on before
 
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
     """
-    Keep Python 3.11 from collecting garbage on this thread. Not for a handler's thread.
+    Keep Python 3.11 from collecting garbage on this thread. Not to be called on a handler's thread.
 
     Reading `f_back` there makes the outer frame an object. That may start a collection, whose callbacks and finalisers
     let the other thread run and leave the frame: what is then read is freed memory. Since 3.12 a collection waits for
-    the next Python instruction. A program that switches the collector off in this very moment finds it on again.
+    the next Python instruction. If the program switches the collector off during the pause, it is on again afterwards.
     """
     global _paused  # noqa: PLW0603 - a state of the process
     with _locks.get(threading.Lock):
@@ -38,7 +38,7 @@ def collector_paused() -> Iterator[None]:
 
 
 def _resume() -> None:
-    """At the end of a pause; and in a child that was forked during one, which has no thread that would end it."""
+    """End a pause; also in a child that was forked during one, which has no thread that would end it."""
     global _paused  # noqa: PLW0603 - a state of the process
     if _paused:
         gc.enable()
@@ -49,7 +49,7 @@ run_in_children(_resume)
 
 
 def frames_of(thread: int) -> list[FrameType]:
-    """The frames of the thread of this identifier, innermost first; none if it has ended. In `collector_paused`."""
+    """Return a thread's frames, innermost first; none if it has ended. Call it in `collector_paused`."""
     frames = []
     frame = sys._current_frames().get(thread)  # noqa: SLF001 - the documented way to another thread's frames
     while frame is not None:
@@ -59,7 +59,7 @@ def frames_of(thread: int) -> list[FrameType]:
 
 
 def stack_of(thread: int, limit: int) -> str:
-    """The innermost *limit* frames of the thread with this identifier, as a traceback shows them."""
+    """Return the innermost *limit* frames of a thread, as a traceback shows them. *thread*: its identifier."""
     with collector_paused():
         frames = frames_of(thread)[:limit]
     lines = traceback.StackSummary.extract((frame, frame.f_lineno) for frame in reversed(frames))

@@ -1,4 +1,4 @@
-"""Which function handles which job type."""
+"""The handlers of a worker, by job type."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _ARGUMENTS: Final = 2  # job, ctx
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handler:
     """
-    A registered function. retry_policy: None = the worker's.
+    A registered function. retry_policy: for jobs that have none; None = the worker's.
 
-    interrupt: at the deadline, also raise `JobInterrupted` inside the handler's thread, at its next Python instruction.
+    interrupt: when the job is cancelled, also raise `JobInterrupted` in the handler's thread, at its next Python
+    instruction.
     """
 
     function: HandlerFunction
@@ -32,22 +33,26 @@ class Handler:
 
 
 class Handlers:
-    """The handlers of one worker, by job type. Registered at any time, looked up by the pool's threads."""
+    """May be registered at any time. Looked up by the pool's threads."""
 
     def __init__(self) -> None:
         self._handlers: dict[str, Handler] = {}
 
     def register(self, job_type: str, handler: Handler) -> None:
-        """Raises `DuplicateHandler`, or `InvalidHandler` for what cannot be called as handler(job, ctx)."""
+        """
+        Add a handler.
+
+        Raises `DuplicateHandler`, or `InvalidHandler` if it cannot be called as handler(job, ctx).
+        """
         job_type = check_name("type", job_type, ConfigError)
         _check_function(handler.function)
         if handler.retry_policy is not None and not callable(getattr(handler.retry_policy, "delay", None)):
-            raise ConfigError("retry_policy", "must have a method delay(attempt) that answers seconds")
+            raise ConfigError("retry_policy", "must have a method delay(attempt) that returns seconds")
         if self._handlers.setdefault(job_type, handler) is not handler:
             raise DuplicateHandler(f"the job type {job_type!r} has a handler already")
 
     def find(self, job_type: str) -> Handler | None:
-        """The handler of *job_type*, None where there is none."""
+        """Return the handler of *job_type*, None if there is none."""
         return self._handlers.get(job_type)
 
     @property
@@ -62,8 +67,8 @@ def _check_function(function: object) -> None:
     inner: object = function
     while isinstance(inner, functools.partial):
         inner = inner.func
-    # What a decorator wraps is not looked at: a plain function around a coroutine function may run it to its end.
-    for candidate in (inner, getattr(inner, "__call__", None)):  # noqa: B004 - the method itself is looked at
+    # A function that a decorator wraps is not checked: a plain function may run a coroutine function to its end.
+    for candidate in (inner, getattr(inner, "__call__", None)):  # noqa: B004 - the method itself is checked
         if (
             inspect.iscoroutinefunction(candidate)
             or inspect.isgeneratorfunction(candidate)
@@ -73,7 +78,7 @@ def _check_function(function: object) -> None:
     try:
         signature = inspect.signature(function, follow_wrapped=False)  # the wrapper is what is called
     except (TypeError, ValueError):
-        return  # some built-in callables tell no signature
+        return  # some built-in callables have no signature
     try:
         signature.bind(*range(_ARGUMENTS))
     except TypeError as error:

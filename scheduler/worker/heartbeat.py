@@ -1,4 +1,4 @@
-"""Renews everything the worker holds."""
+"""Renews all leases that the worker holds."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import time
 from scheduler.errors import BackendError
 from scheduler.worker.inflight import InFlight
 from scheduler.worker.outage import BackOff, is_transient
-from scheduler.worker.run import Run
+from scheduler.worker.threads import Run
 
 
 class Heartbeat:
-    """`beat` is the duty of the heartbeat's thread and returns the seconds until the next one."""
+    """`beat` is the duty of the heartbeat's thread and returns the seconds until the next call."""
 
     def __init__(self, run: Run, inflight: InFlight) -> None:
         self._run = run
@@ -20,32 +20,29 @@ class Heartbeat:
         self._next = time.monotonic() + run.config.heartbeat_interval
 
     def beat(self) -> float:
-        """Renew when it is time. After a failure that is soon: no later than a heartbeat, however long the outage."""
+        """Renew when it is due. After a failure it is due soon: within a heartbeat, however long the outage."""
         now = time.monotonic()
         if now >= self._next:
-            self._next = self._renew_after(now)
+            try:
+                self.renew()
+            except BackendError as error:
+                if not is_transient(error):
+                    raise
+                self._next = time.monotonic() + min(self._back_off.next(), self._run.config.heartbeat_interval)
+            else:
+                self._back_off.reset()
+                self._next = now + self._run.config.heartbeat_interval
         return self._next - time.monotonic()
 
-    def _renew_after(self, now: float) -> float:
-        """Renew, and return when to do it next."""
-        try:
-            self.renew()
-        except BackendError as error:
-            if not is_transient(error):
-                raise
-            return time.monotonic() + min(self._back_off.next(), self._run.config.heartbeat_interval)
-        self._back_off.reset()
-        return now + self._run.config.heartbeat_interval
-
     def renew(self) -> None:
-        """Renew all leases; the jobs of those that are refused are lost to this worker."""
+        """Renew all leases. The jobs of leases that the store refuses are lost to this worker."""
         leases = self._inflight.renewable()
         if not leases:
             return
         with self._run.outage.calling("renew"):
             renewal = self._run.backend.renew(leases, self._run.config.lease_duration)
         self._run.metrics.renewed(len(leases) - len(renewal.refused))
-        # What was settled since the leases were read is refused too, and no news.
+        # Leases that were settled since they were read are refused too; they are not lost.
         lost = self._inflight.mark_lost(renewal.refused)
         if lost:
             self._run.metrics.lost("renew", lost)

@@ -12,16 +12,17 @@ CRASHES_KEPT_APART = 2
 
 
 def is_suspect(lease: Lease) -> bool:
-    """Whether it may be this job that kills its workers."""
+    """Return whether this job may be what kills its workers."""
     return lease.job.crashes >= CRASHES_KEPT_APART
 
 
 class HeldJob:
     """
-    A job in the in-flight table. Changed under the table's lock only.
+    A job in the in-flight table. Changed only under the table's lock.
 
-    taken: when it was leased, by time.monotonic(). begun, context, thread: since its handler started. unsent: an
-    outcome is known and not recorded yet; offered: to the store, at least once. given_up: its thread is stuck.
+    taken: when it was leased, by time.monotonic(). begun, context, thread: set when its handler starts. unsent: its
+    outcome is known and not recorded yet. offered: the outcome was sent to the store at least once. given_up: its
+    thread is stuck.
     """
 
     __slots__ = ("begun", "context", "given_up", "key", "lease", "offered", "taken", "thread", "unsent")
@@ -37,14 +38,14 @@ class HeldJob:
 
     @property
     def deadline(self) -> float:
-        """When to cancel its handler, by time.monotonic(); inf where there is nothing to cancel (any more)."""
+        """When to cancel its handler, by time.monotonic(); inf = nothing is to be cancelled, or not any more."""
         context = self.context
         return math.inf if context is None or context.reason is not None else context.ends
 
     def gives_up_at(self, grace: float) -> float:
-        """When to give up on its thread: *grace* seconds after it was cancelled, and after its deadline."""
+        """Return when to give up on its thread: *grace* seconds after both its cancellation and its deadline."""
         context = self.context
-        # One that only lost its lease or is being stopped is given the rest of its time.
+        # A handler that only lost its lease, or that is being stopped, keeps the rest of its time.
         if context is None or (cancelled := context.cancelled_at) is None:
             return math.inf
         return max(context.ends, cancelled) + grace

@@ -1,4 +1,4 @@
-"""The one table of everything a worker holds, under one lock."""
+"""The table of all jobs that a worker holds, under one lock."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from scheduler.worker.outcome import Outcome, released
 
 class InFlight:
     """
-    Held jobs, in one of: buffered, running, unsent. A job whose lease is lost leaves the table, its handler runs on.
+    Each held job is buffered, running or unsent. A job whose lease is lost leaves the table; its handler runs on.
 
-    pump: room, suspect_since, holds, take_in, unsent, keep, forget · pool threads: begin, finish · heartbeat:
-    renewable, mark_lost · deadlines: give_up, release_overdue, watch · any: the counts, start_no_more. No store,
-    handler or hook is called under the lock.
+    Callers by thread: pump: room, suspect_since, holds, take_in, unsent, keep, forget · pool threads: begin, finish ·
+    heartbeat: renewable, mark_lost · deadlines: give_up, release_overdue, watch · any: the counts, start_no_more. No
+    store, handler or hook is woken under the lock.
     """
 
     def __init__(
@@ -34,17 +34,17 @@ class InFlight:
         self._queue_buffer = config.queue_buffer
         self._limit = config.held_limit
         self._open_context = open_context
-        self._ring_deadlines = wake_deadlines
-        self._lock = threading.RLock()  # guards all below; re-entrant for signal handlers that ask for the health
+        self._wake_deadlines = wake_deadlines
+        self._lock = threading.RLock()  # guards all below; re-entrant for signal handlers that read the health
         self._held: dict[LeaseKey, HeldJob] = {}  # not yet settled, released or lost
         self._buffered: deque[HeldJob] = deque()
-        self._running: set[HeldJob] = set()  # whose handler has not returned, lost ones included, stuck ones not
+        self._running: set[HeldJob] = set()  # handlers that have not returned, of lost leases too, but no stuck ones
         self._stuck: set[HeldJob] = set()
         self._outcomes: deque[Outcome] = deque()
         self._active_threads = 0  # pool threads in a shift, stuck ones included
         self._prefetching = True
         self._starting = True
-        self._watched_until = 0.0  # when the deadlines are looked at next, by time.monotonic()
+        self._watched_until = 0.0  # when `watch` is woken next, by time.monotonic()
 
     # ---- any thread
 
@@ -61,7 +61,7 @@ class InFlight:
 
     @property
     def stuck(self) -> int:
-        """Threads given up on that have not returned."""
+        """Handler threads that were given up on and have not returned."""
         with self._lock:
             return len(self._stuck)
 
@@ -78,7 +78,7 @@ class InFlight:
             return len(self._buffered) + len(self._running)
 
     def room(self) -> int:
-        """How many more jobs may be leased now."""
+        """Return how many more jobs may be leased now."""
         with self._lock:
             buffer = self._queue_buffer if self._prefetching else 0
             usable = (self._concurrency - len(self._stuck)) * (1 + buffer)
@@ -88,63 +88,63 @@ class InFlight:
     # ---- the pump
 
     def suspect_since(self) -> float | None:
-        """When the newest job that may kill the process began; now where one is about to, None where there is none."""
+        """When the newest job that may kill the process began; now if one is about to begin, None if there is none."""
         with self._lock:
-            if any(is_suspect(row.lease) for row in self._buffered):
+            if any(is_suspect(held.lease) for held in self._buffered):
                 return time.monotonic()
-            return max((row.begun for row in self._running if is_suspect(row.lease)), default=None)
+            return max((held.begun for held in self._running if is_suspect(held.lease)), default=None)
 
     def holds(self, lease: Lease) -> bool:
-        """Whether *lease* is in the table."""
-        return lease.key in self._held  # one look into one dict needs no lock
+        """Return whether *lease* is in the table."""
+        return lease.key in self._held  # one read of one dict needs no lock
 
     def take_in(self, leases: Iterable[Lease]) -> int:
-        """Hold *leases*; answers how many threads to call in for them."""
+        """Hold *leases*. Returns how many threads to wake for them."""
         now = time.monotonic()
         with self._lock:
             for lease in leases:
-                row = HeldJob(lease, now)
-                if row.key in self._held:  # a repeated call answered with what is held already
+                held = HeldJob(lease, now)
+                if held.key in self._held:  # a repeated call returned what is held already
                     continue
-                self._held[row.key] = row
+                self._held[held.key] = held
                 if not self._starting:
-                    self._conclude(row, released(lease))
+                    self._conclude(held, released(lease))
                 else:
-                    self._buffered.append(row)
-            coming = self._active_threads - len(self._running) - len(self._stuck)  # called in, and not begun yet
-            called = max(0, min(len(self._buffered) - coming, self._concurrency - self._active_threads))
-            self._active_threads += called
-            return called
+                    self._buffered.append(held)
+            coming = self._active_threads - len(self._running) - len(self._stuck)  # woken, and no job begun yet
+            woken = max(0, min(len(self._buffered) - coming, self._concurrency - self._active_threads))
+            self._active_threads += woken
+            return woken
 
-    def _conclude(self, row: HeldJob, outcome: Outcome) -> None:
-        row.unsent = True
+    def _conclude(self, held: HeldJob, outcome: Outcome) -> None:
+        held.unsent = True
         self._outcomes.append(outcome)
 
     def unsent(self, limit: int) -> list[Outcome]:
-        """Take up to *limit* outcomes to be recorded; `forget` or `keep` each of them afterwards."""
+        """Take up to *limit* outcomes to be recorded. Call `forget` or `keep` for each of them afterwards."""
         taken: list[Outcome] = []
         with self._lock:
             while self._outcomes and len(taken) < limit:
                 outcome = self._outcomes.popleft()
-                row = self._held.get(outcome.lease.key)
-                if row is not None:  # else it was lost meanwhile
-                    row.offered = True
+                held = self._held.get(outcome.lease.key)
+                if held is not None:  # else it was lost in the meantime
+                    held.offered = True
                     taken.append(outcome)
         return taken
 
     def keep(self, outcomes: Sequence[Outcome]) -> None:
-        """The store did not take *outcomes*: they are offered again, in their order."""
+        """Return *outcomes* that the store did not take: they are offered again, in their order."""
         with self._lock:
             self._outcomes.extendleft(reversed(outcomes))
 
     def forget(self, leases: Iterable[Lease]) -> None:
-        """The store recorded or refused the outcomes of *leases*: they are not held any more."""
+        """Stop holding *leases*, whose outcomes the store has recorded or refused."""
         with self._lock:
             for lease in leases:
                 self._held.pop(lease.key, None)
 
     def start_no_more(self) -> None:
-        """Give back what has not started, also what will yet be taken in."""
+        """Give back jobs that have not started, also those that are taken in later."""
         with self._lock:
             self._starting = False
             self._release_buffered()
@@ -152,86 +152,83 @@ class InFlight:
     def _release_buffered(self) -> int:
         count = len(self._buffered)
         while self._buffered:
-            row = self._buffered.popleft()
-            self._conclude(row, released(row.lease))
+            held = self._buffered.popleft()
+            self._conclude(held, released(held.lease))
         return count
 
     # ---- pool threads
 
     def begin(self) -> HeldJob | None:
-        """The next job to run on this thread; None ends the shift."""
+        """Return the next job to run on this thread. None ends the shift."""
         with self._lock:
-            return self._begin()
+            if not self._buffered:
+                # Subtracted under the lock under which nothing was found, so that no job is left without a thread.
+                self._active_threads -= 1
+                return None
+            held = self._buffered.popleft()
+            held.context = context = self._open_context(held.lease)
+            held.thread = threading.get_ident()
+            held.begun = time.monotonic()
+            self._running.add(held)
+            if context.ends < self._watched_until:
+                self._watched_until = context.ends  # one wake-up is enough for all deadlines up to this one
+                self._wake_deadlines()
+            return held
 
-    def _begin(self) -> HeldJob | None:
-        if not self._buffered:
-            # Counted out under the same lock that finds nothing, so that no job is left without a thread.
-            self._active_threads -= 1
-            return None
-        row = self._buffered.popleft()
-        row.context = context = self._open_context(row.lease)
-        row.thread = threading.get_ident()
-        row.begun = time.monotonic()
-        self._running.add(row)
-        if context.ends < self._watched_until:
-            self._watched_until = context.ends  # one ring is enough for all deadlines up to this one
-            self._ring_deadlines()
-        return row
-
-    def finish(self, row: HeldJob, outcome: Outcome) -> HeldJob | None:
-        """Take the outcome of *row*, dropped where the lease is lost or given up; answers as `begin`."""
+    def finish(self, held: HeldJob, outcome: Outcome) -> HeldJob | None:
+        """Take the outcome of *held*, then return as `begin`. It is dropped if the lease is lost or was given up."""
         with self._lock:
-            self._running.discard(row)
-            self._stuck.discard(row)
+            self._running.discard(held)
+            self._stuck.discard(held)
             self._prefetching = True
-            if not row.given_up and row.key in self._held:
-                self._conclude(row, outcome)
-            return self._begin()
+            if not held.given_up and held.key in self._held:
+                self._conclude(held, outcome)
+            return self.begin()
 
     # ---- the heartbeat
 
     def renewable(self) -> list[Lease]:
-        """All leases to be renewed: buffered, running and unsent ones; those given up not."""
+        """Return all leases to be renewed: of buffered, running and unsent jobs, but not of those given up."""
         with self._lock:
-            return [row.lease for row in self._held.values() if not row.given_up]
+            return [held.lease for held in self._held.values() if not held.given_up]
 
     def mark_lost(self, leases: Iterable[Lease]) -> int:
-        """Other workers hold these jobs now: drop them, and tell their handlers. Answers how many were still held."""
+        """Drop jobs that other workers hold now, and cancel their handlers. Returns how many were still held."""
         lost = []
         with self._lock:
             for lease in leases:
-                row = self._held.get(lease.key)
-                # One whose outcome was offered may be refused because the store has recorded it, though no answer came
-                # (yet). If not, the next offer hears of the loss.
-                if row is None or row.offered:
+                held = self._held.get(lease.key)
+                # A lease whose outcome was offered may be refused because the store has recorded it, although the
+                # call has not returned (yet). If it has not recorded it, the next offer is refused.
+                if held is None or held.offered:
                     continue
-                del self._held[row.key]
-                lost.append(row)
-                if row.context is None and not row.unsent:
-                    self._buffered.remove(row)
-        for row in lost:
-            if row.context is not None:
-                row.context.cancel("lease lost")
-                self._ring_deadlines()  # the handler may have to be interrupted
+                del self._held[held.key]
+                lost.append(held)
+                if held.context is None and not held.unsent:
+                    self._buffered.remove(held)
+        for held in lost:
+            if held.context is not None:
+                held.context.cancel("lease lost")
+                self._wake_deadlines()  # the handler may have to be interrupted
         return len(lost)
 
     # ---- the deadlines
 
-    def give_up(self, row: HeldJob, outcome: Outcome) -> bool:
-        """Record *outcome* without waiting for the handler; False if it has returned meanwhile."""
+    def give_up(self, held: HeldJob, outcome: Outcome) -> bool:
+        """Record *outcome* without waiting for the handler. False if the handler has returned in the meantime."""
         with self._lock:
-            if row not in self._running:
+            if held not in self._running:
                 return False
-            self._running.discard(row)
-            self._stuck.add(row)
-            row.given_up = True
-            if row.key in self._held:
-                self._conclude(row, outcome)
+            self._running.discard(held)
+            self._stuck.add(held)
+            held.given_up = True
+            if held.key in self._held:
+                self._conclude(held, outcome)
             self._stop_prefetching()
             return True
 
     def release_overdue(self, now: float, longest: float) -> int:
-        """Give back what has not started when the oldest has waited for *longest* seconds: others may have room."""
+        """Give back jobs that have not started once the oldest waits for *longest* seconds: others may have room."""
         with self._lock:
             if not self._buffered or now - self._buffered[0].taken < longest:
                 return 0
@@ -242,12 +239,12 @@ class InFlight:
         return self._release_buffered()
 
     def watch(self, until: float, grace: float) -> float:
-        """The deadlines' thread sleeps until *until* or the next deadline or giving-up, which is returned."""
+        """Return until when the deadlines' thread sleeps: *until*, or the next deadline or moment to give up."""
         with self._lock:
-            # What it was rung for stays its next look, even if that job is done: else each of many short jobs rings.
+            # The moment it was woken for stays, even if that job is done: else each of many short jobs wakes it.
             if time.monotonic() < self._watched_until:
                 until = min(until, self._watched_until)
-            for row in self._running:
-                until = min(until, row.deadline, row.gives_up_at(grace))
+            for held in self._running:
+                until = min(until, held.deadline, held.gives_up_at(grace))
             self._watched_until = until
             return until

@@ -1,4 +1,4 @@
-"""Raising an exception inside a handler's thread, without ever losing that thread or a lock that it holds."""
+"""Raises an exception inside a handler's thread, without ever losing that thread or a lock that it holds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from scheduler.worker.frames import collector_paused, frames_of
 _set_exception = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _set_exception.argtypes = (ctypes.c_ulong, ctypes.py_object)
 
-# Files of modules whose functions take or give back locks in Python, or whose callbacks swallow exceptions.
+# Files of modules whose functions take or release locks in Python, or whose callbacks swallow exceptions.
 _LOCKING: Final = frozenset(
     {
         threading.Condition.__enter__.__code__.co_filename,
@@ -33,7 +33,7 @@ _LOCKING: Final = frozenset(
     }
 )
 _LOGGING: Final = logging.Handler.handle.__code__.co_filename
-# Of logging's functions these take a lock before they enter the block that gives it back, up to Python 3.12.
+# Of logging's functions, these take a lock before they enter the block that releases it, up to Python 3.12.
 _LOGGING_LOCKS: Final = frozenset({"acquire", "release", "handle", "_acquireLock", "_releaseLock"})
 _FINALIZE: Final = weakref.finalize.__call__.__code__  # called as a weak reference's callback
 _ENTERING: Final = frozenset({"__enter__", "__exit__"})
@@ -47,23 +47,23 @@ class _Raised(JobInterrupted):
 
 
 class _Stopper(BaseException):
-    """Raised in the own thread to take the place of one that may be pending still."""
+    """Raised by a thread in itself, to replace an exception that may still be pending."""
 
 
 class Interruptible(Run):
     """
-    Runs one function, inside which `interrupt()` of another thread raises `JobInterrupted`.
+    Runs one function, inside which `interrupt()`, called by another thread, raises `JobInterrupted`.
 
-    The function receives it at most once. What Python drops, since it landed in a callback, is raised again.
+    The function receives it at most once. If Python drops it, because it landed in a callback, it is raised again.
 
     The exception comes at the next Python instruction, so it waits for a call into C to return. It also waits for the
-    end of the library's critical sections, of runs inside this one, and for a moment at which the thread neither takes
-    nor gives back a lock of `threading`, `logging` or the like. None escapes from `run`.
+    end of the library's critical sections, for the end of runs inside this one, and for a moment at which the thread
+    neither takes nor releases a lock of `threading`, `logging` or the like. It never escapes from `run`.
     """
 
     def __init__(self) -> None:
-        # No lock guards these: CPython changes threads at calls, loops and the starts of functions only, and what must
-        # happen in one go below has none of them. A lock could itself be left held by what is raised here.
+        # No lock guards these: CPython switches threads only at calls, loops and the starts of functions, and what must
+        # not be divided below has none of them. A lock could itself be left held by the exception that is raised here.
         self.depth = 1  # 0 = inside the function, and in no critical section
         self._asked = self._raised = self._over = False
         self._thread = threading.get_ident()
@@ -72,8 +72,8 @@ class Interruptible(Run):
         """
         Raise in the thread that made this object, inside its present or coming `run`. Any thread.
 
-        False until that run is over: ask again in a moment, since it may not have been possible, or the interpreter may
-        drop what was raised. In the thread itself it is raised at once.
+        False until that run is over: call again in a moment, since it may not have been possible, or the interpreter
+        may drop the exception. In the thread itself it is raised at once.
         """
         self._asked = True
         if threading.get_ident() == self._thread:
@@ -82,24 +82,24 @@ class Interruptible(Run):
             with collector_paused():
                 frames = frames_of(self._thread)
                 self._raise_in(frames)
-            del frames  # not while paused: what only these frames held is finalised here
+            del frames  # not while paused: objects that only these frames held are finalised here
         return self._over
 
     def left(self) -> None:
-        """Raise what waited for the end of a critical section, unless this is no place for it either."""
+        """Raise an interrupt that waited for the end of a critical section, unless it must not land here either."""
         if self._asked and not self._raised and self.depth == 0 and _may_land(_walk(sys._getframe(2))):  # noqa: SLF001 - documented
             self._raised = True
             raise _Raised
 
     def dropped(self) -> None:
-        """Python has dropped what was raised, so it may be raised again. In this object's thread."""
+        """Allow the interrupt to be raised again, since Python has dropped it. In this object's thread."""
         self._raised = False
 
     def _raise_in(self, frames: Sequence[FrameType]) -> None:
         if not frames or not _may_land(frames):
             return
-        # In one go, see above: a `for` over the callable calls it without a chance for other threads. So the thread is
-        # still where it was looked at, has entered no critical section, and the exception lands there.
+        # Not divided, see above: a `for` over the callable calls it without a switch of threads. So the thread is still
+        # where it was checked, has entered no critical section, and the exception lands there.
         for innermost in iter(sys._current_frames, None):  # noqa: SLF001 - documented
             if self.depth == 0 and not self._raised and innermost[self._thread] is frames[0]:
                 self._raised = True
@@ -107,11 +107,11 @@ class Interruptible(Run):
             break
 
     def run(self, function: Callable[[], object]) -> tuple[object, BaseException | None]:
-        """What *function* returned, and what it raised (None if it returned)."""
+        """Call *function*. Returns its result, and what it raised (None if it returned)."""
         result: object = None
         raised: BaseException | None = None
         returned = False
-        _learn_of_what_is_dropped()
+        _install_hook()
         outer, here.run = here.run, self
         if outer is not None:
             outer.depth += 1
@@ -119,10 +119,10 @@ class Interruptible(Run):
             self.depth = 0
             if self._asked and not self._raised:
                 self._raised = True
-                raise _Raised  # noqa: TRY301 - asked before the window opened: as if it had landed in it
+                raise _Raised  # noqa: TRY301 - requested before the function began: as if it had landed inside
             result = function()
             returned = True
-        except BaseException as error:  # noqa: BLE001 - the caller makes an outcome of whatever it was
+        except BaseException as error:  # noqa: BLE001 - the caller makes an outcome of it, whatever it is
             raised = error
         finally:
             while True:
@@ -136,19 +136,19 @@ class Interruptible(Run):
                         raised = error
         here.run = outer
         if outer is not None:
-            outer.depth -= 1  # an interrupt that waited is raised again later: this is no place for it
+            outer.depth -= 1  # an interrupt that waited is raised later: it must not land here
         self._over = True
         try:
             return result, raised
         finally:
-            raised = None  # its traceback leads to this frame: a circle would keep alive whatever the handler held
+            raised = None  # its traceback leads to this frame: the cycle would keep alive what the handler held
 
     def _flush(self) -> None:
         """
-        Let nothing be pending in this thread.
+        Clear an exception that may be pending in this thread.
 
-        Setting NULL would do that too, but leaves the interpreter's mark that something is pending: all threads then
-        look for it at every turn, for good, and Python 3.11 hangs where a debugger or a coverage tool traces it.
+        Setting NULL would do that too, but it leaves the interpreter's mark that something is pending: all threads then
+        check for it at every turn, for ever, and Python 3.11 hangs if a debugger or a coverage tool traces it.
         """
         try:
             while True:  # until it is delivered, which takes a turn; again, since a callback may have received it
@@ -161,11 +161,11 @@ class Interruptible(Run):
 
 def _may_land(frames: Iterable[FrameType]) -> bool:
     """
-    Whether an exception may be raised in the innermost, the first, of these frames of a thread.
+    Return whether an exception may be raised in the innermost, the first, of these frames of a thread.
 
-    Not where it would come between taking a lock and the block that gives it back, nor before a lock is given back.
-    Only the innermost frame counts for that: further out, these blocks are entered. Inside a finaliser or a callback of
-    the garbage collector, however deep, the interpreter would print it and go on.
+    Not where it would come between taking a lock and the block that releases it, nor before a lock is released. Only
+    the innermost frame counts for that: further out, these blocks have been entered. Nor inside a finaliser or a
+    callback of the garbage collector, however deep: the interpreter would print the exception and go on.
     """
     dropping = {_FINALIZE, _Hook.__call__.__code__, *map(_code_of, gc.callbacks)}
     for place, frame in enumerate(frames):
@@ -180,30 +180,34 @@ def _may_land(frames: Iterable[FrameType]) -> bool:
 
 
 def _walk(frame: FrameType | None) -> Iterator[FrameType]:
-    """This thread's own frames from *frame* outwards."""
+    """Yield the frames of the present thread from *frame* outwards."""
     while frame is not None:
         yield frame
         frame = frame.f_back
 
 
 def _code_of(callback: object) -> CodeType | None:
-    """The code that runs first when *callback* is called, None if that is not written in Python."""
-    call = getattr(type(callback), "__call__", None)  # noqa: B004 - the function is asked for, not whether there is one
+    """Return the code that runs first when *callback* is called; None if it is not written in Python."""
+    call = getattr(type(callback), "__call__", None)  # noqa: B004 - the function is wanted, not whether there is one
     candidates = (callback, callback.__func__ if type(callback) is MethodType else None, call)
     return next((function.__code__ for function in candidates if isinstance(function, FunctionType)), None)
 
 
 class _Hook:
     """
-    In place of `sys.unraisablehook`: learns of interrupts that Python drops, and passes everything else on.
+    In place of `sys.unraisablehook`: notes interrupts that Python drops, and passes everything else on.
 
-    A thread may go from where it was looked at into a place where exceptions are dropped without running a Python
-    instruction: a call into C returns, and frees an object with a finaliser. Python calls this in the same thread.
+    Without running a Python instruction, a thread may go from where it was checked to a place where exceptions are
+    dropped: a call into C returns, and frees an object with a finaliser. Python calls this hook in the same thread.
     """
 
     def __init__(self, before: Callable[[sys.UnraisableHookArgs], object]) -> None:
         self._before = before
-        self._here, self._raised, self._stopper = here, _Raised, _Stopper  # a module is emptied as the interpreter ends
+        self._here, self._raised, self._stopper = (
+            here,
+            _Raised,
+            _Stopper,
+        )  # modules are emptied at the end
 
     def __call__(self, unraisable: sys.UnraisableHookArgs) -> None:
         run = self._here.run
@@ -219,8 +223,8 @@ class _Hook:
                 run.dropped()
 
 
-def _learn_of_what_is_dropped() -> None:
-    """Set the hook, also again after somebody else has set theirs. Two threads at once may set two: no harm."""
+def _install_hook() -> None:
+    """Install the hook, also again after another was set. If two threads install two at once, no harm is done."""
     before = getattr(sys, "unraisablehook", sys.__unraisablehook__)
     if type(before) is not _Hook:
         sys.unraisablehook = _Hook(before)

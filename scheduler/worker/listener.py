@@ -1,4 +1,4 @@
-"""Passes a store's wake-ups on to the loops that sleep."""
+"""Wakes the worker's threads when the store has new work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ class Listener:
     """
     `listen` is the duty of the wake-up thread, which waits on a connection of its own; `interrupt` ends its wait.
 
-    The waiter is made on that thread: a store that is away when the worker starts is waited for as at any other time.
+    The waiter is made on that thread, so that a store that is away when the worker starts is waited for like at any
+    other time. ready: called when jobs may be ready to lease. sooner: when a job may be due sooner than known.
     """
 
     def __init__(
@@ -27,17 +28,17 @@ class Listener:
 
     def listen(self) -> float:
         """
-        Wait for news and ring whoever may sleep too long because of it.
+        Wait until the store has new work, and wake the thread that may sleep too long because of it.
 
-        Nobody else: the promoter's call at the same moment would hold up the lease of a job that is ready.
+        Only that one: the promoter's call at the same moment would hold up the lease of a job that is ready.
         """
         if self._waiter is None:
             self._waiter = self._make_waiter()
-        # Looked at after the waiter is there: who interrupted before did not find it.
-        news = WakeReason.NONE if self._interrupted else self._waiter.wait(_LONGEST_WAIT)
-        if WakeReason.JOBS_READY in news:
+        # Read after the waiter has been made: an `interrupt` before that did not find it.
+        reason = WakeReason.NONE if self._interrupted else self._waiter.wait(_LONGEST_WAIT)
+        if WakeReason.JOBS_READY in reason:
             self._ready()
-        if WakeReason.EARLIER_DUE_TIME in news:
+        if WakeReason.EARLIER_DUE_TIME in reason:
             self._sooner()
         return 0.0
 
@@ -48,6 +49,6 @@ class Listener:
             self._waiter.interrupt()
 
     def close(self) -> None:
-        """Let go of the waiter."""
+        """Close the waiter."""
         if self._waiter is not None:
             self._waiter.close()

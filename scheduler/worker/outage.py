@@ -1,87 +1,82 @@
-"""How a worker's calls to the store are going: outages, back-off, and when recovery may go on."""
+"""Tracks outages of the store: back-off between calls, and when recovery may go on."""
 
 from __future__ import annotations
 
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from scheduler.config import WorkerConfig
 from scheduler.errors import BackendClosed, BackendError, BackendUnavailable, NotSupported, SchemaMismatch
 from scheduler.logs import GuardedLogger
 from scheduler.metrics import Metrics
+from scheduler.worker.shutdown import Shutdown
 
 LONGEST_BACK_OFF = 2.0  # seconds
-RECOVERY_MARGIN = 2.0  # seconds beyond a heartbeat: one longest back-off of the holders
-_LOG_EVERY = 30.0  # seconds between two lines about one outage
-_MAY_ONLY_READ = "promote_due"  # on stores that derive ready; a store that takes no writes may still answer reads
+RECOVERY_MARGIN = 2.0  # seconds beyond a heartbeat: the longest back-off of the workers that hold leases
+_LOG_EVERY = 30.0  # seconds between two log lines about one outage
+_MAY_ONLY_READ = "promote_due"  # on stores that derive ready; a store that takes no writes may still serve reads
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether *error* is one of a store that may be well again later, so that the call is worth repeating."""
-    kind = type(error)  # not isinstance, which asks the error's own code what it is
+    """Return whether *error* may pass, as when the store is away, so that the call is worth repeating."""
+    kind = type(error)  # not isinstance, which runs code of the error's own class
     return issubclass(kind, BackendError) and not issubclass(kind, (BackendClosed, SchemaMismatch, NotSupported))
 
 
 class BackOff:
-    """Waits between tries: doubling, jittered, at most two seconds. One thread uses it."""
+    """The waits between tries: doubled each time, jittered, at most two seconds. One thread uses it."""
 
     def __init__(self) -> None:
         self._failures = 0
 
     def reset(self) -> None:
-        """The last call succeeded."""
+        """Begin anew, since a call succeeded."""
         self._failures = 0
 
     def next(self) -> float:
-        """Seconds to wait after one more failure."""
+        """Return the seconds to wait after one more failure."""
         self._failures = min(self._failures + 1, 16)
         return min(LONGEST_BACK_OFF, 0.05 * 2.0**self._failures) * random.uniform(0.5, 1.0)
 
 
 class Outage:
     """
-    What all threads of one worker know of the store together.
+    The state of the store, from the calls of all threads of one worker.
 
-    An outage is a time longer than a heartbeat in which no call succeeded. After one, and after the worker's start,
-    recovery waits for the holders of leases to renew them first: else recoverers race the holders.
+    An outage is a time longer than a heartbeat in which no call succeeded. After an outage, and after the worker's
+    start, recovery waits until the workers that hold leases have renewed them: else it would race them.
 
-    refused: called when the store refuses a call (which will not pass, as a wrong password does not) before any call of
-    this worker has succeeded: it was started wrongly, and is to end. Later the worker waits, whatever the error.
+    When the store refuses a call (which will not pass, as a wrong password does not) before any call of this worker has
+    succeeded, the worker was started wrongly and ends. Later it waits, whatever the error.
     """
 
-    def __init__(
-        self,
-        config: WorkerConfig,
-        metrics: Metrics,
-        logger: GuardedLogger,
-        refused: Callable[[BackendError], None] = lambda _: None,
-    ) -> None:
-        self._refused = refused
+    def __init__(self, config: WorkerConfig, metrics: Metrics, logger: GuardedLogger, shutdown: Shutdown) -> None:
+        self._shutdown = shutdown
         self._has_succeeded = False
         self._heartbeat_interval = config.heartbeat_interval
         self._pause = min(config.heartbeat_interval + RECOVERY_MARGIN, config.lease_duration)
         self._metrics = metrics
         self._logger = logger
-        self._lock = threading.RLock()  # guards the five below; re-entrant for signal handlers that ask for the health
+        self._lock = threading.RLock()  # guards the five below; re-entrant for signal handlers that read the health
         self._last_success = time.monotonic()
         self._recover_from = self._last_success + self._pause
         self._failing = False
         self._failing_to_write = False
-        self._told = 0.0
+        self._last_logged = 0.0
 
     @contextmanager
     def calling(self, operation: str) -> Iterator[None]:
-        """Around a call of the contract: notes how it went. Errors pass through."""
+        """Record whether the call of the contract in this block succeeds. Errors pass through."""
         try:
             yield
         except BackendError as error:
             if is_transient(error):
                 self._failed(operation, error)
                 if not self._has_succeeded and not isinstance(error, BackendUnavailable):
-                    self._refused(error)
+                    self._shutdown.crashed(error)
             raise
         self._succeeded(operation)
 
@@ -102,30 +97,34 @@ class Outage:
     def _failed(self, operation: str, error: BackendError) -> None:
         now = time.monotonic()
         with self._lock:
-            tell = not self._failing or now - self._told >= _LOG_EVERY
+            log = not self._failing or now - self._last_logged >= _LOG_EVERY
             self._failing = True
             self._failing_to_write |= operation != _MAY_ONLY_READ
-            if tell:
-                self._told = now
-        if tell:
+            if log:
+                self._last_logged = now
+        if log:
             self._logger.warning("The store failed at %s and will be asked again: %s", operation, error)
         self._metrics.call_failed(operation, error)
 
     @property
     def seconds(self) -> float:
-        """How long no call has succeeded, 0.0 while the last one did."""
+        """For how many seconds no call has succeeded; 0.0 = the last one did."""
         with self._lock:
             return time.monotonic() - self._last_success if self._failing else 0.0
 
     def process_was_suspended(self) -> None:
-        """This process stood still: what it and others hold may seem to have run out. As after an outage."""
+        """
+        Hold recovery up as after an outage, since this process stood still.
+
+        Leases that it and others hold may seem to have expired.
+        """
         with self._lock:
             self._recover_from = time.monotonic() + self._pause
 
     def recovery_pause(self) -> float:
-        """Seconds until recovery may go on or is to ask again, 0.0 = now."""
+        """Return the seconds until recovery may go on, or should call this again; 0.0 = it may go on now."""
         now = time.monotonic()
         with self._lock:
             if self._failing and now - self._last_success > self._heartbeat_interval:
-                return self._pause  # a recovery must not be the call that finds the store well again
+                return self._pause  # recovery must not be the first call that succeeds again
             return max(0.0, self._recover_from - now)

@@ -1,4 +1,4 @@
-"""What became of one run of a job, and how an exception is put into words."""
+"""The outcome of one run of a job, and how exceptions are described in it."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ class Outcome(NamedTuple):
 
 
 def released(lease: Lease) -> Outcome:
-    """Give the job back, its attempt too."""
+    """Return the outcome that gives the job back, without using up an attempt."""
     return Outcome(Verdict.RELEASE, lease)
 
 
 def put_back(lease: Lease, delay: float, error: ErrorDetail | None = None) -> Outcome:
-    """Let the job wait for *delay* seconds without using up an attempt."""
+    """Return the outcome that lets the job wait for *delay* seconds, without using up an attempt."""
     return Outcome(Verdict.RETRY, Failure(lease=lease, delay=delay, error=error, counted=False))
 
 
 def describe(error: BaseException) -> ErrorDetail:
-    """*error* as it is stored. Works whatever the exception does when it is formatted."""
+    """Return *error* as it is stored. Never raises, whatever the exception does when it is formatted."""
     return ErrorDetail(kind=_kind(error), message=_tried(lambda: str(error)), traceback=_traceback(error))
 
 
 def describe_signal(signal: BaseException) -> ErrorDetail:
     """
-    A `Retry` or `Discard` as it is stored: its reason, and the traceback where it was raised because of another error.
+    Return a `Retry` or `Discard` as it is stored: its reason, and a traceback if another error was its cause.
 
-    The other error is also named in the message of a signal without a reason.
+    That other error is also the message of a signal without a reason.
     """
     name = (Retry if issubclass(type(signal), Retry) else Discard).__name__
     reason = _tried(lambda: str(signal))
@@ -63,12 +63,12 @@ def describe_signal(signal: BaseException) -> ErrorDetail:
 
 
 def summary(error: ErrorDetail) -> str:
-    """One line that says what went wrong: the class and its message."""
+    """Return one line that says what went wrong: the class and its message."""
     return f"{error.kind}: {error.message}" if error.message else error.kind
 
 
 def _cause(error: BaseException) -> BaseException | None:
-    # The signal's own attributes may be anything in a subclass: what cannot be read is no cause.
+    # A subclass may define these attributes as it likes: if they cannot be read, there is no cause.
     try:
         cause = error.__cause__
         if cause is None and not error.__suppress_context__:
@@ -90,7 +90,7 @@ def _traceback(error: BaseException) -> str:
     return _tried(lambda: "".join(traceback.format_exception(error, limit=-50)))
 
 
-_NAME = vars(type)["__name__"]  # whatever a metaclass does when it is asked for a name
+_NAME = vars(type)["__name__"]  # whatever a metaclass does when its class is asked for its name
 
 
 def _tried(text: Callable[[], object]) -> str:

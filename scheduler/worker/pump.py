@@ -1,8 +1,9 @@
-"""Settles outcomes, leases new jobs and hands them to the pool, over and over, on a thread of its own."""
+"""Records outcomes, leases new jobs and wakes threads for them, again and again, on a thread of its own."""
 
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import cast
@@ -10,39 +11,39 @@ from typing import cast
 from scheduler.errors import BackendError
 from scheduler.identity import new_token
 from scheduler.leases import Completion, Failure, Lease
+from scheduler.worker.held_job import is_suspect
 from scheduler.worker.inflight import InFlight
 from scheduler.worker.outage import BackOff, is_transient
-from scheduler.worker.outcome import Outcome, Verdict
-from scheduler.worker.run import Run
-from scheduler.worker.suspects import set_apart, trial_left
+from scheduler.worker.outcome import Outcome, Verdict, put_back
+from scheduler.worker.threads import Run
 
 _JITTER = (0.8, 1.2)
+_LAST_TRIES = 5  # some three seconds of back-off
 _SHORT_REST = 0.001  # seconds
+_APART_DELAY = (0.1, 0.3)  # seconds
+_TRIAL = 5.0  # seconds: a job that kills its process mostly does so at once
 
 
 class Pump:
     """
-    One turn: settle, lease, call threads in, wait on the wake_event. One thread takes turns.
+    In each turn: record outcomes, lease jobs, wake threads for them, wait on the wake_event. One thread takes turns.
 
-    Outcomes are written here rather than by a thread of their own: fewer calls of the store, and a store that is slow
-    or away pushes back on leasing by itself, since unsent outcomes count as held.
+    Outcomes are recorded here rather than by another thread: that takes fewer calls, and a store that is slow or away
+    limits leasing by itself, since jobs with unsent outcomes count as held.
     """
 
-    def __init__(
-        self, run: Run, inflight: InFlight, *, wake_threads: Callable[[int], None], stopping: Callable[[], bool]
-    ) -> None:
+    def __init__(self, run: Run, inflight: InFlight, *, wake_threads: Callable[[int], None]) -> None:
         self._run = run
         self._inflight = inflight
         self._wake_threads = wake_threads
-        self._stopping = stopping
         self._back_off = BackOff()
-        self._unanswered: str | None = None  # the token of a lease call whose answer did not come
-        self._uncertain: set[Lease] = set()  # whose settle call was made before, without an answer
+        self._unanswered: str | None = None  # the token of a lease call that did not return
+        self._uncertain: set[Lease] = set()  # of outcomes that were sent before, without an answer
         self.settled = 0
         self.released = 0
 
     def turn(self) -> None:
-        """One turn. Raises what is no passing failure of the store: a bug, or a backend that was closed."""
+        """Take one turn. Raises any error that will not pass, such as a bug, or a backend that was closed."""
         failed = False
         try:
             pause = self._work()
@@ -56,9 +57,9 @@ class Pump:
             self._rest(pause, through=failed)
 
     def _rest(self, pause: float, *, through: bool) -> None:
-        # A store that is away is not asked sooner because handlers return meanwhile; a stop is heeded at once.
+        # A store that is away is not asked sooner because handlers return meanwhile. A stop ends the rest at once.
         end = time.monotonic() + pause
-        while self._run.wake_event.wait(end - time.monotonic()) and through and not self._stopping():
+        while self._run.wake_event.wait(end - time.monotonic()) and through and not self._run.shutdown.requested:
             pass
 
     def _work(self) -> float:
@@ -66,7 +67,7 @@ class Pump:
         config = self._run.config
         want = min(config.batch_size, self._inflight.room())
         if want < config.batch_size and self._inflight.buffered >= config.concurrency:
-            want = 0  # every thread has its next job at hand: a small lease would only cost a call
+            want = 0  # every thread has its next job: a small lease would only cost a call
         trial = trial_left(self._inflight)
         if trial > 0.0:
             want = 0
@@ -74,15 +75,15 @@ class Pump:
         if leased == want > 0 or settled:
             return 0.0
         if leased:
-            # A short answer does not mean that no more is ready, so it is asked again; but not at once: the call would
-            # keep the interpreter from the threads that were just called in. An outcome ends the rest.
+            # Fewer jobs than wanted does not mean that no more are ready, so the store is asked again. But not at once:
+            # the call would keep the interpreter from the threads that were just woken. An outcome ends the rest.
             return _SHORT_REST
         pause = config.poll_interval * random.uniform(*_JITTER)
         return min(pause, trial) if trial > 0.0 else pause
 
     def _lease(self, want: int) -> int:
-        """Lease up to *want* jobs and have them run; answers how many came."""
-        # The same token again after a lost answer: what that call leased is found, not left to run out.
+        """Lease up to *want* jobs and have them run. Returns how many were leased."""
+        # The same token again after a lost answer: the call returns what was leased then, which would else expire.
         config = self._run.config
         token = self._unanswered or new_token()
         self._unanswered = token
@@ -91,32 +92,51 @@ class Pump:
                 config.queues, token=token, worker_id=config.worker_id, duration=config.lease_duration, limit=want
             )
         if leases:
-            kept, apart = ([*leases], []) if self._stopping() else set_apart(self._inflight, leases)
+            kept, apart = ([*leases], []) if self._run.shutdown.requested else set_apart(self._inflight, leases)
             if apart:
                 self._record(Verdict.RETRY, apart)
             self._wake_threads(self._inflight.take_in(kept))
             self._run.metrics.leased(len(leases))
-        self._unanswered = None  # only now: whatever goes wrong before is a lost answer too
+        self._unanswered = None  # only now: any error before this is a lost answer too
         return len(leases)
-
-    @property
-    def in_doubt(self) -> bool:
-        """Whether a lease call had no answer, and may have taken jobs."""
-        return self._unanswered is not None
 
     def give_back(self) -> bool:
         """
-        After `start_no_more`: find what a lease call without an answer took. False if there was no such call.
+        After `start_no_more`: find the jobs of a lease call without an answer. False if there was no such call.
 
-        It is repeated with a limit of one, since a repeat answers with all that its token holds.
+        The call is repeated with a limit of one, since a repeat returns all jobs that its token holds.
         """
-        if not self.in_doubt:
+        if self._unanswered is None:
             return False
         self._lease(1)
         return True
 
+    def settle_all(self) -> None:
+        """After `start_no_more`: record outcomes until nothing is held or the time is up, then a last time."""
+        back_off = BackOff()
+        failures = 0
+        while True:
+            try:
+                busy = self.settle() or self.give_back()
+                back_off.reset()
+                failures = 0
+                pause = threading.TIMEOUT_MAX
+            except BackendError as error:
+                if not is_transient(error):
+                    raise
+                busy = False
+                failures += 1
+                pause = back_off.next()
+            if busy:
+                continue
+            # What a lease call without an answer may have taken comes back by itself: not worth all of the grace.
+            doubt = self._unanswered is not None and failures < _LAST_TRIES
+            if self._run.shutdown.given_up or not (self._inflight.held or doubt):
+                return
+            self._run.wake_event.wait(pause)
+
     def settle(self) -> bool:
-        """Record a batch of outcomes; False if there was none. What the store does not take is kept."""
+        """Record a batch of outcomes, and keep those that the store does not take. False if there was none."""
         outcomes = self._inflight.unsent(self._run.config.batch_size)
         if not outcomes:
             return False
@@ -141,7 +161,7 @@ class Pump:
             self._uncertain.update(leases)
             raise
         self._inflight.forget(leases)
-        # Refused at a repeat: the first try had done it and its answer was lost.
+        # A lease refused at a repeat is not lost: the first try recorded the outcome, and its answer did not come.
         lost = len(refused - self._uncertain)
         self._uncertain.difference_update(leases)
         if verdict is Verdict.RELEASE:
@@ -156,11 +176,41 @@ class Pump:
     def _call(self, verdict: Verdict, outcomes: Sequence[Outcome]) -> Sequence[Lease]:
         requests = [outcome.request for outcome in outcomes]
         if verdict is Verdict.COMPLETE:
-            return self._run.backend.complete(
-                cast("list[Completion]", requests)
-            )  # a verdict fixes the kind of its order
+            return self._run.backend.complete(cast("list[Completion]", requests))  # a verdict fixes its requests' kind
         if verdict is Verdict.RETRY:
             return self._run.backend.retry(cast("list[Failure]", requests))
         if verdict is Verdict.BURY:
             return self._run.backend.bury(cast("list[Failure]", requests))
         return self._run.backend.release(cast("list[Lease]", requests))
+
+
+def trial_left(inflight: InFlight) -> float:
+    """
+    Return for how many seconds nothing is to be leased, because a job that may kill the process has just begun.
+
+    Also if one is about to begin; 0.0 = there is none. If the process died during a lease call, the jobs that the call
+    took would have a crash counted against them.
+    """
+    since = inflight.suspect_since()
+    return 0.0 if since is None else max(0.0, since + _TRIAL - time.monotonic())
+
+
+def set_apart(inflight: InFlight, leases: Sequence[Lease]) -> tuple[list[Lease], list[Outcome]]:
+    """
+    Return which of *leases* to take in, and the outcomes that put the others back.
+
+    Record those outcomes before any of the taken jobs begins. Of jobs that may kill their process (whose workers have
+    crashed twice or more), only one is held at a time. Two must not die together: a crash would be counted against
+    both, although only one is to blame.
+    """
+    kept: list[Lease] = []
+    apart: list[Outcome] = []
+    is_taken = inflight.suspect_since() is not None
+    for lease in leases:
+        suspect = is_suspect(lease) and not inflight.holds(lease)  # a repeated call returns what is held already
+        if suspect and is_taken:
+            apart.append(put_back(lease, random.uniform(*_APART_DELAY)))
+        else:
+            kept.append(lease)
+            is_taken |= suspect
+    return kept, apart

@@ -1,16 +1,28 @@
-"""Runs one job and says what became of it. Nothing that a handler does escapes from here."""
+"""Runs one job and returns its outcome. No exception of a handler escapes from here."""
 
 from __future__ import annotations
 
 import os
+import random
+import sys
 import time
 from collections.abc import Awaitable
 from contextvars import Context
+from datetime import timedelta
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from scheduler.config import WorkerConfig
-from scheduler.errors import Discard, InterruptReason, InvalidHandler, JobInterrupted, JobTimeout, Retry, Snooze
+from scheduler.errors import (
+    Discard,
+    InterruptReason,
+    InvalidHandler,
+    JobInterrupted,
+    JobTimeout,
+    Retry,
+    Snooze,
+    UnknownJobType,
+)
 from scheduler.jobs import ErrorDetail, Job
 from scheduler.leases import Completion, Failure, Lease
 from scheduler.limits import MAX_DELAY, MAX_RESULT
@@ -19,12 +31,13 @@ from scheduler.metrics import Metrics
 from scheduler.retry import Delays, RetryPolicy, sane_delay
 from scheduler.serializers import Serializer
 from scheduler.worker.context import JobContext, enter
-from scheduler.worker.forked import end_child
 from scheduler.worker.handlers import Handler, Handlers
 from scheduler.worker.interrupt import Interruptible
-from scheduler.worker.job_log import JobLog
+from scheduler.worker.log_lines import JobLog, fields, named
 from scheduler.worker.outcome import Outcome, Verdict, describe, describe_signal, put_back, released
-from scheduler.worker.unknown import unknown_type
+
+UNKNOWN_TYPE_WAITING = "UnknownTypeWaiting"
+"""The kind of the error that marks when a worker first leased the job; unknown_type_timeout counts from it."""
 
 _FALLBACK = RetryPolicy()
 _NOT_RUN = (Awaitable, GeneratorType, AsyncGeneratorType)
@@ -32,9 +45,9 @@ _NOT_RUN = (Awaitable, GeneratorType, AsyncGeneratorType)
 
 class JobRunner:
     """
-    Turns a lease into an `Outcome`, on the calling thread. Many threads share one, all of the process that made it.
+    Turns a lease into an `Outcome`, on the calling thread. All handler threads of the process that made it share it.
 
-    keep_results: whether return values are encoded for the store.
+    keep_results: whether return values are encoded for the store. metrics: guarded, so that no hook raises.
     """
 
     def __init__(
@@ -57,40 +70,63 @@ class JobRunner:
         self._process = os.getpid()
 
     def open(self, lease: Lease) -> JobContext:
-        """The context of a run that starts now."""
+        """Return the context of a run that starts now."""
         return JobContext(lease.job, self._serializer.loads)
 
     def run(self, lease: Lease, ctx: JobContext) -> Outcome:
-        """Run the job's handler and answer what is to be recorded. Never raises."""
+        """Run the job's handler and return the outcome to record. Never raises."""
         job = lease.job
         handler = self._handlers.find(job.type)
         if handler is None:
-            return unknown_type(lease, self._config, self._logger)
+            return self._unknown_type(lease)
         self._metrics.started(job)
-        # An empty context of its own: what a handler sets there does not reach the next job on this thread.
+        # An empty context for each job: what a handler sets there does not reach the next job on this thread.
         result, error = Context().run(self._call, handler, ctx)
         if os.getpid() != self._process:
-            end_child(error)
+            _end_child(error)
         try:
             if error is None:
                 outcome = self._succeeded(lease, handler, result)
             else:
                 outcome = self._raised(lease, handler, ctx, error)
-        except BaseException as fault:  # noqa: BLE001 - a property of what was returned or raised may raise when looked at
+        except BaseException as fault:  # noqa: BLE001 - a property of what was returned or raised may raise when it is read
             error = fault if error is None else error
             outcome = self._failed(lease, handler, describe(error), error)
         finally:
-            # Its traceback leads back to this frame: a circle would keep alive whatever the handler held.
+            # Its traceback leads back to this frame: the cycle would keep alive what the handler held.
             error = None
         self._metrics.finished(job, outcome.verdict, time.monotonic() - ctx.started)
         return outcome
 
     def timed_out(self, lease: Lease, stack: str) -> Outcome:
-        """The outcome of an attempt whose thread did not return in time; *stack* is where it stands."""
+        """Return the outcome of an attempt whose thread did not return in time; *stack* shows where it is."""
         job = lease.job
         message = f"the handler ran past its timeout of {job.timeout:g} s and did not return"
         detail = ErrorDetail(kind=JobTimeout.__name__, message=message, traceback=stack)
         return self._failed(lease, self._handlers.find(job.type), detail, None)
+
+    def _unknown_type(self, lease: Lease) -> Outcome:
+        """
+        Put a job back whose type has no handler here, without using up an attempt: a rolling deploy must lose nothing.
+
+        Another worker may have the handler, or this one after its restart. The job is dead only unknown_type_timeout
+        after a worker first leased it, with an error that names the type. A requeue starts that time anew.
+        """
+        job, last = lease.job, lease.job.last_error
+        # Jittered upwards: a worker takes such a job at most once per unknown_type_delay.
+        wait = min(MAX_DELAY, self._config.unknown_type_delay * random.uniform(1.0, 1.2))
+        if last is None or last.kind != UNKNOWN_TYPE_WAITING:
+            self._logger.warning("Job %s waits: no handler for its type here", named(job), extra=fields(job))
+            message = f"no handler for the type {job.type!r}; the job waits for a worker that has one"
+            return put_back(lease, wait, ErrorDetail(kind=UNKNOWN_TYPE_WAITING, message=message))
+        # Both moments are the store's, so that a wrong clock on this host does not shorten the time.
+        waited = lease.expires_at - timedelta(seconds=self._config.lease_duration) - last.at
+        if waited.total_seconds() < self._config.unknown_type_timeout:
+            return put_back(lease, wait)
+        message = f"no worker had a handler for the type {job.type!r} within {self._config.unknown_type_timeout:g} s"
+        self._logger.error("Job %s is dead: %s", named(job), message, extra=fields(job))
+        detail = ErrorDetail(kind=UnknownJobType.__name__, message=message)
+        return Outcome(Verdict.BURY, Failure(lease=lease, error=detail, counted=False))
 
     def _call(self, handler: Handler, ctx: JobContext) -> tuple[object, BaseException | None]:
         job = ctx.job
@@ -107,9 +143,9 @@ class JobRunner:
     def _succeeded(self, lease: Lease, handler: Handler, result: object) -> Outcome:
         if result is None:
             return Outcome(Verdict.COMPLETE, Completion(lease=lease))
-        kind = type(result)  # not isinstance, which asks the result's own code what it is
+        kind = type(result)  # not isinstance, which runs code of the result's own class
         if issubclass(kind, _NOT_RUN):
-            if kind is CoroutineType:  # else it warns, from wherever it is collected, that it was never awaited
+            if kind is CoroutineType:  # else it warns, wherever it is collected, that it was never awaited
                 cast("CoroutineType[Any, Any, Any]", result).close()
             message = f"the handler returned a {kind.__name__}, which nobody runs"
             return self._failed(lease, handler, ErrorDetail(kind=InvalidHandler.__name__, message=message), None)
@@ -122,7 +158,7 @@ class JobRunner:
             encoded = self._serializer.dumps(result)
             if type(encoded) is not bytes:
                 raise TypeError(f"the serializer made {type(encoded).__name__} of it, not bytes")  # noqa: TRY301 - as any
-        except BaseException as error:  # noqa: BLE001 - the job has succeeded, whatever its result's code raises
+        except BaseException as error:  # noqa: BLE001 - the job has succeeded, whatever the code of its result raises
             self._log.result_dropped(lease.job, describe(error))
             return None
         if len(encoded) > MAX_RESULT:
@@ -133,7 +169,7 @@ class JobRunner:
 
     def _raised(self, lease: Lease, handler: Handler, ctx: JobContext, error: BaseException) -> Outcome:
         kind = type(error)  # as above
-        # One that a handler raises of its own accord, without being cancelled, is an exception like any other.
+        # If the handler was not cancelled, a JobInterrupted that it raises is an exception like any other.
         if issubclass(kind, JobInterrupted) and ctx.reason is not None:
             return self._interrupted(lease, handler, ctx.reason, error)
         if issubclass(kind, Snooze) and (delay := _asked(error)) is not None:
@@ -144,12 +180,12 @@ class JobRunner:
             return Outcome(Verdict.BURY, Failure(lease=lease, error=detail))
         if issubclass(kind, Retry):
             return self._failed(lease, handler, describe_signal(error), error, delay=_asked(error))
-        # A Snooze without a number too: put back without a delay it would come again and again without an end.
+        # Also a Snooze without a number: put back without a delay it would run again and again without an end.
         return self._failed(lease, handler, describe(error), error)
 
     def _interrupted(self, lease: Lease, handler: Handler, reason: InterruptReason, error: BaseException) -> Outcome:
         if reason != "timeout":
-            return released(lease)  # a job whose lease is lost is not held any more, and this outcome is dropped
+            return released(lease)  # if its lease is lost, the job is not held any more, and this outcome is dropped
         message = f"the handler was interrupted at its timeout of {lease.job.timeout:g} s"
         detail = ErrorDetail(kind=JobTimeout.__name__, message=message, traceback=describe(error).traceback)
         return self._failed(lease, handler, detail, error)
@@ -181,8 +217,31 @@ class JobRunner:
 
 
 def _asked(signal: BaseException) -> float | None:
-    """The delay that a signal carries, None where that is no number: a subclass may have set anything, or nothing."""
+    """Return the delay that a signal carries; None if it is no number: a subclass may have set anything, or nothing."""
     delay = getattr(signal, "delay", None)
-    if isinstance(delay, bool) or not isinstance(delay, int | float) or delay != delay:  # noqa: PLR0124 - NaN alone differs from itself
+    if isinstance(delay, bool) or not isinstance(delay, int | float) or delay != delay:  # noqa: PLR0124 - only NaN differs from itself
         return None
     return float(min(max(delay, 0), MAX_DELAY))
+
+
+def _end_child(error: BaseException | None) -> NoReturn:
+    """
+    End a forked child process that returns from its handler, or leaves it by raising *error*.
+
+    The process ends as Python ends a program whose code returned or raised. In the child the handler's thread is the
+    only one, with a copy of all that the worker holds: if it went on, it would run the buffered jobs a second time, and
+    record what the parent records.
+    """
+    status = 1
+    try:
+        if error is None:
+            status = 0
+        elif issubclass(type(error), SystemExit):  # not isinstance, which runs code of the error's own class
+            code = getattr(error, "code", None)
+            status = code if isinstance(code, int) else int(code is not None)
+        else:
+            # Not through a stream or a logger: another thread may have held its lock at the fork.
+            os.write(2, describe(error).traceback.encode(errors="replace"))
+        sys.stdout.flush()
+    finally:  # whatever the code of the error does: this process must not go on
+        os._exit(status & 0xFF)

@@ -1,4 +1,4 @@
-"""The worker, as a program uses it."""
+"""The public class of this package."""
 
 from __future__ import annotations
 
@@ -19,23 +19,29 @@ from scheduler.logs import GuardedLogger
 from scheduler.metrics import Metrics, NopMetrics, guarded
 from scheduler.retry import Delays
 from scheduler.serializers import JsonSerializer, Serializer
-from scheduler.worker import exiting
-from scheduler.worker.background import Background
 from scheduler.worker.handlers import Handler, HandlerFunction, Handlers
-from scheduler.worker.health import Health
-from scheduler.worker.session import LAST_JOIN, Report, Session
-from scheduler.worker.start_line import log_start
+from scheduler.worker.lifecycle import Health, Lifecycle, Report
+from scheduler.worker.log_lines import log_start
+from scheduler.worker.runner import JobRunner
+from scheduler.worker.shutdown import END_MARGIN, OwnThreads
+from scheduler.worker.threads import Background
 
 Function = TypeVar("Function", bound=HandlerFunction)
-_MARGIN = 2 * LAST_JOIN  # seconds that stop() waits beyond its timeout for the run to report
 
 
 class Worker:
     """
-    Leases jobs of its queues, runs their handlers in a bounded thread pool, and records what became of them.
+    Leases jobs of its queues, runs their handlers in a bounded thread pool, and records their outcomes.
 
-    serializer: decodes `ctx.data` and encodes results. logger: None = "scheduler.worker". One run at a time; a worker
-    may run again after it stopped, and `config` and `metrics` may be replaced in between. Installs no signal handlers.
+    It runs at most once at a time. It may run again after it stopped, with another `config` or `metrics`. It installs
+    no signal handlers.
+
+    Args:
+        backend: The store. The worker does not close it.
+        config: Queues, threads, times; None = `WorkerConfig()`.
+        serializer: Decodes `ctx.data` and encodes results; None = JSON.
+        metrics: Its hooks observe jobs and calls. What they raise is logged and dropped.
+        logger: None = "scheduler.worker".
     """
 
     def __init__(
@@ -51,25 +57,21 @@ class Worker:
         self.config = WorkerConfig() if config is None else config
         self.metrics = NopMetrics() if metrics is None else metrics
         self._serializer = JsonSerializer() if serializer is None else serializer
-        given = {
-            "backend": (backend, Backend),
-            "config": (self.config, WorkerConfig),
-            "serializer": (self._serializer, Serializer),
-            "metrics": (self.metrics, Metrics),
-        }
-        for field, (value, kind) in given.items():
-            check_kind(field, value, kind)
+        check_kind("backend", backend, Backend)
+        check_kind("config", self.config, WorkerConfig)
+        check_kind("serializer", self._serializer, Serializer)
+        check_kind("metrics", self.metrics, Metrics)
         self._plain_logger = logging.getLogger("scheduler.worker") if logger is None else logger
         self._logger = GuardedLogger(self._plain_logger)
         self._handlers = Handlers()
         self._forget_run()
 
     def _forget_run(self) -> None:
-        # Anew after a fork too: the parent's run does not go on here, and its locks may be held for ever.
+        # Also called after a fork: the parent's run does not go on here, and its locks may be held for ever.
         self._pid = os.getpid()
         self._starting = threading.Lock()  # guards the step from not running to running
-        self._own = threading.local()  # has `entered` on the threads of a run
-        self._session: Session | None = None
+        self._own = OwnThreads()
+        self._lifecycle: Lifecycle | None = None
         self._asked: float | None = None  # seconds of a stop that was asked for before the run began
         self._background: Background | None = None
 
@@ -79,10 +81,10 @@ class Worker:
         self, job_type: str, *, retry_policy: Delays | None = None, interrupt: bool = False
     ) -> Callable[[Function], Function]:
         """
-        Decorate the function that handles *job_type*; it stays callable as it is.
+        Decorate the function that handles *job_type*. The function itself is not changed.
 
-        It is called as handler(job, ctx), several at a time. retry_policy: where the job brings none; None = the
-        worker's. interrupt: when the job is cancelled, also raise `JobInterrupted` in its thread. Raises
+        It is called as handler(job, ctx), on several threads at a time. retry_policy: for jobs that have none; None =
+        the worker's. interrupt: when the job is cancelled, also raise `JobInterrupted` in its thread. Raises
         `DuplicateHandler`, or `InvalidHandler` for coroutine and generator functions.
         """
         if not isinstance(job_type, str):
@@ -109,7 +111,7 @@ class Worker:
         self._handlers.register(job_type, Handler(function=function, retry_policy=retry_policy, interrupt=interrupt))
 
     def with_config(self, **changes: object) -> Worker:
-        """A new worker with the same handlers, whose configuration differs by *changes*."""
+        """Return a new worker with the same handlers, whose configuration differs by *changes*."""
         unknown = [name for name in changes if name not in self.config.__dataclass_fields__]
         if unknown:
             raise ConfigError(unknown[0], "is no field of WorkerConfig")
@@ -124,81 +126,88 @@ class Worker:
 
     def run(self) -> Report:
         """
-        Work until asked to stop, then end within the grace and report. This thread only waits.
+        Work until a stop is requested, end within the grace, and return a report. The calling thread only waits.
 
-        Raises `WorkerCrashed` when one of the worker's own threads died of a bug or too many handlers are stuck, and
+        Raises `WorkerCrashed` if one of the worker's own threads died of a bug or too many handlers are stuck, and
         KeyboardInterrupt after a Ctrl-C, both after an orderly end.
         """
         return self._work(self._begin())
 
-    def _begin(self) -> Session:
+    def _begin(self) -> Lifecycle:
         if self._pid != os.getpid():
             self._forget_run()
         with self._starting:
-            if self._session is not None:
+            if self._lifecycle is not None:
                 raise SchedulerError("this worker is running already; one worker runs once at a time")
-            self._session = session = Session(
+            metrics = guarded(self.metrics, self._logger)
+            self._lifecycle = lifecycle = Lifecycle(
                 self.backend,
                 self.config,
-                self._handlers,
-                serializer=self._serializer,
-                metrics=guarded(self.metrics, self._logger),
+                self._runner(self.backend, metrics),
+                metrics=metrics,
                 logger=self._logger,
-                enter=self._enter,
+                own_threads=self._own,
             )
         log_start(self._logger, self.config, self._handlers.types, self.backend)
-        return session
+        return lifecycle
 
-    def _work(self, session: Session) -> Report:
-        self._enter()
+    def _runner(self, backend: Backend, metrics: Metrics) -> JobRunner:
+        """Return what runs this worker's handlers on jobs of *backend*."""
+        return JobRunner(
+            self._handlers,
+            self.config,
+            serializer=self._serializer,
+            keep_results=backend.retention.succeeded > 0.0,
+            metrics=metrics,
+            logger=self._logger,
+        )
+
+    def _work(self, lifecycle: Lifecycle) -> Report:
+        self._own.enter()
         try:
-            if (asked := self._asked) is not None:  # before the run began, or while it did
-                session.ending.request(asked)
-            exiting.begin(session)
-            return session.work()
+            if (asked := self._asked) is not None:  # before the run began, or while it began
+                lifecycle.shutdown.request(asked)
+            lifecycle.shutdown.begin()
+            return lifecycle.work()
         finally:
-            exiting.finish(session)
             self._own.entered = False
             self._asked = None
-            self._session = None
-            session.over.set()
+            self._lifecycle = None
+            lifecycle.shutdown.finish()
 
-    def _enter(self) -> None:
-        self._own.entered = True
-
-    def _here(self) -> Session | None:
-        """The session of a run in this process; a fork's child has none."""
-        return self._session if self._pid == os.getpid() else None
+    def _here(self) -> Lifecycle | None:
+        """Return the lifecycle of the run in this process, None if there is none, as in the child of a fork."""
+        return self._lifecycle if self._pid == os.getpid() else None
 
     def request_stop(self, timeout: float | None = None) -> None:
         """
-        Ask the present (or next) run to end within *timeout* seconds. Returns at once; callable anywhere.
+        Ask the present (or next) run to end within *timeout* seconds. Returns at once. May be called anywhere.
 
-        None = shutdown_grace; inf = when the last handler has returned. A later call may only shorten the time.
+        None = shutdown_grace; inf = when the last handler has returned. A later call can only shorten the time.
         """
         seconds = self._seconds(timeout, at_most=math.inf)
-        session = self._here()
-        if session is None:
+        lifecycle = self._here()
+        if lifecycle is None:
             self._asked = seconds if self._asked is None else min(seconds, self._asked)
-            session = self._here()  # a run that began meanwhile may have looked too soon
-        if session is not None:
-            session.ending.request(seconds)
+            lifecycle = self._here()  # a run that began meanwhile may have looked too soon
+        if lifecycle is not None:
+            lifecycle.shutdown.request(seconds)
 
     def stop(self, timeout: float | None = None) -> bool:
         """
-        Ask the run to end within *timeout* seconds (None = shutdown_grace), wait for that, and tell whether it has.
+        Ask the run to end within *timeout* seconds (None = shutdown_grace), and wait for it. Returns whether it ended.
 
-        On the worker's own threads, so also inside a handler or a signal handler during run(), it only asks. True where
-        nothing runs; unlike `request_stop`, it then leaves the next run alone.
+        On the worker's own threads, so also in a handler or in a signal handler during run(), it only asks and returns
+        False. If nothing runs it returns True and, unlike `request_stop`, does not affect the next run.
         """
         seconds = self._seconds(timeout)
-        session = self._here()
-        if session is None:
+        lifecycle = self._here()
+        if lifecycle is None:
             return True
-        session.ending.request(seconds)
-        if getattr(self._own, "entered", False):
+        lifecycle.shutdown.request(seconds)
+        if self._own.entered:
             return False
-        return session.over.wait(seconds + _MARGIN)
+        return lifecycle.shutdown.wait(seconds)
 
     def _seconds(self, timeout: float | None, *, at_most: float = MAX_DELAY) -> float:
         return self.config.shutdown_grace if timeout is None else check_number("timeout", timeout, at_most=at_most)
@@ -210,19 +219,19 @@ class Worker:
 
     @property
     def health(self) -> Health:
-        """How the worker is now. Any thread."""
-        return Health.of(self._here())
+        """The worker's state now. Any thread."""
+        return Health() if (lifecycle := self._here()) is None else lifecycle.health
 
     # ---- in the background
 
     def start(self) -> None:
-        """Run on a thread of its own, which `stop` ends; the process may exit without waiting for it."""
-        session = self._begin()
-        self._background = background = Background(lambda: self._work(session))
+        """Run on a daemon thread of its own, until `stop` or the exit of the interpreter ends it."""
+        lifecycle = self._begin()
+        self._background = background = Background(lambda: self._work(lifecycle))
         try:
             background.start()
-        except RuntimeError:  # the system lets this process have no more threads
-            self._session = None
+        except RuntimeError:  # the system allows this process no more threads
+            self._lifecycle = None
             raise
 
     def __enter__(self) -> Self:
@@ -235,7 +244,7 @@ class Worker:
         """Stop within shutdown_grace. Raises what the run raised, unless the block raised too."""
         self.stop()
         background, self._background = self._background, None
-        if background is not None and not getattr(self._own, "entered", False):
-            background.join(_MARGIN)
-            if error is None:
-                background.raise_error()
+        if background is not None and not self._own.entered:
+            background.join(END_MARGIN)
+            if error is None and background.error is not None:
+                raise background.error

@@ -131,7 +131,7 @@ def _promote(queue: MemoryQueue, number: int, partitions: int) -> None:
         raise TopologyError(f"version {number} of {queue.name!r} has {existing.partitions} partitions already")
     if existing is None:
         queue.epoch += 1
-        queue.activate(Version(number, partitions))
+        queue.active = queue.versions[number] = Version(number, partitions)
 
 
 def _removable(queue: MemoryQueue, number: int, finished: Finished) -> Version | None:

@@ -33,16 +33,17 @@ class DeadlineHeap:
 
     def add(self, stored: StoredJob, deadline: datetime) -> None:
         """Add *stored*, which is in no heap."""
-        stored.entry_id, stored.listed_at = next(_entry_ids), deadline
+        stored.heap, stored.entry_id, stored.listed_at = self, next(_entry_ids), deadline
         heappush(self._heap, (deadline, stored.entry_id, stored.id))
         self.size += 1
 
     def remove(self, stored: StoredJob) -> None:
         """Take *stored* out."""
-        stored.entry_id = 0
+        stored.heap, stored.entry_id = None, 0
         self.size -= 1
         if len(self._heap) > 2 * self.size + _SLACK:
-            self._heap = [entry for entry in self._heap if self._find(entry) is not None]
+            find = self._jobs.get
+            self._heap = [entry for entry in self._heap if (job := find(entry[2])) and job.entry_id == entry[1]]
             heapify(self._heap)
 
     def change(self, stored: StoredJob, deadline: datetime) -> None:
@@ -62,8 +63,8 @@ class DeadlineHeap:
         heap = self._heap
         while heap:
             moment, entry_id, id = heap[0]
-            stored = self._find(heap[0])
-            if stored is None or stored.deadline is None:
+            stored = self._jobs.get(id)
+            if stored is None or stored.entry_id != entry_id or stored.deadline is None:
                 heappop(heap)
             elif stored.deadline > moment:
                 stored.listed_at = stored.deadline
@@ -81,8 +82,3 @@ class DeadlineHeap:
         """The job with the earliest deadline, if that has come."""
         stored = self.first()
         return None if stored is None or stored.deadline is None or stored.deadline > now else stored
-
-    def _find(self, entry: tuple[datetime, int, str]) -> StoredJob | None:
-        _, entry_id, id = entry
-        stored = self._jobs.get(id)
-        return stored if stored is not None and stored.entry_id == entry_id else None

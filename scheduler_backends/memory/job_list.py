@@ -32,6 +32,7 @@ class JobList(Node):
         after = before.after
         stored.before, stored.after = before, after
         before.after = after.before = stored
+        stored.home = self
         self.size += 1
 
     def remove(self, stored: StoredJob) -> None:

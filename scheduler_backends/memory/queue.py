@@ -11,7 +11,7 @@ from scheduler.clock import later
 from scheduler.jobs import NewJob, Priority
 from scheduler.states import TERMINAL, JobState
 from scheduler_backends.memory.deadlines import DeadlineHeap
-from scheduler_backends.memory.stored_job import WAITING, StoredJob
+from scheduler_backends.memory.stored_job import StoredJob
 from scheduler_backends.memory.versions import Partition, Version
 
 _LEASED, _READY = JobState.LEASED, JobState.READY
@@ -71,14 +71,9 @@ class MemoryQueue:
         """Have the waiters of this queue notified when the call ends."""
         self._awoken.add(self.name)
 
-    def activate(self, version: Version) -> None:
-        """Let *version*, whose number is above all others, take the new jobs."""
-        self.versions[version.number] = version
-        self.active = version
-
     def add(self, new: NewJob, now: datetime) -> StoredJob:
         """→ scheduled, or ready when due."""
-        stored = StoredJob(new, now, self.active.partition_for(new.id))
+        stored = StoredJob.of(new, now, self.active.partition_for(new.id))
         stored.serial = next(_ascending)
         self.jobs[stored.id] = stored
         self._put(stored)
@@ -162,21 +157,16 @@ class MemoryQueue:
             for state in (_LEASED, JobState.RETRY_WAIT):
                 for stored in version.jobs(state):
                     latest = later(now, stored.seconds or 0.0)
-                    if stored.deadline is not None and stored.deadline > latest:
-                        self._heap_of(stored).change(stored, latest)
+                    if stored.heap is not None and stored.deadline is not None and stored.deadline > latest:
+                        stored.heap.change(stored, latest)
         self.wake()
 
-    def _heap_of(self, stored: StoredJob) -> DeadlineHeap:
-        if stored.state is _LEASED:
-            return self.leases
-        return self.due[stored.new.priority] if stored.state in WAITING else self.finished
-
     def _take(self, stored: StoredJob) -> None:
-        stored.partition.version.list_of(stored).remove(stored)
-        if stored.state is _READY:
+        stored.home.remove(stored)
+        if stored.heap is None:
             self.ready -= 1
             return
-        self._heap_of(stored).remove(stored)
+        stored.heap.remove(stored)
         if stored.state is _LEASED:
             held = self.held[stored.token]
             del held[stored.id]
@@ -184,18 +174,27 @@ class MemoryQueue:
                 del self.held[stored.token]
 
     def _put(self, stored: StoredJob, *, first: bool = False) -> None:
-        partition = stored.partition
-        partition.version.list_of(stored).add(stored, first=first)
-        if stored.deadline is None:  # ready
-            self.ready += 1
-            if not partition.in_turn:
-                partition.in_turn = True
-                self._turns.append(partition)
-            if self.ready == 1 and not self.paused:
-                self.wake()
+        state, partition, deadline = stored.state, stored.partition, stored.deadline
+        if deadline is None:
+            partition.ready[stored.new.priority].add(stored, first=first)
+            self._count_ready(partition)
             return
-        if stored.state in WAITING and ((known := self.next_due()) is None or stored.deadline < known):
-            self.wake()
-        self._heap_of(stored).add(stored, stored.deadline)
-        if stored.state is _LEASED:
+        partition.version.list_of(state).add(stored)
+        if state is _LEASED:
+            self.leases.add(stored, deadline)
             self.held.setdefault(stored.token, {})[stored.id] = stored
+        elif state in TERMINAL:
+            self.finished.add(stored, deadline)
+        else:
+            known = self.next_due()
+            self.due[stored.new.priority].add(stored, deadline)
+            if known is None or deadline < known:
+                self.wake()
+
+    def _count_ready(self, partition: Partition) -> None:
+        if not partition.in_turn:
+            partition.in_turn = True
+            self._turns.append(partition)
+        self.ready += 1
+        if self.ready == 1 and not self.paused:
+            self.wake()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
@@ -13,7 +12,7 @@ from scheduler.queues import QueueStats
 from scheduler.states import JobState
 from scheduler_backends.memory.job_list import JobList
 from scheduler_backends.memory.queue import MemoryQueue
-from scheduler_backends.memory.store import SLICE, Store
+from scheduler_backends.memory.store import Store
 
 # version, partition, priority, serial and id of the last job of the page
 _PLACE = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d)\.(-?\d{1,18})\.(.+)")
@@ -35,14 +34,16 @@ class ReadHooks:
     def _list(self, queue: str, state: JobState, place: str | None, limit: int) -> tuple[Sequence[Job], str | None]:
         """By version, partition and priority where those are kept apart, then as the jobs came into the state."""
         jobs: list[Job] = []
-        while True:
-            with self._store.lock:
-                self._store.look()
-                page, place = _page(self._store.seen(queue), state, place, min(limit - len(jobs), SLICE))
-            jobs += page
-            if place is None or len(jobs) == limit:
-                return jobs, place
-            time.sleep(0)  # as in `Store.in_slices`
+        following = place
+
+        def read(most: int, _: datetime) -> int:
+            nonlocal following
+            page, following = _page(self._store.seen(queue), state, following, most)
+            jobs.extend(page)
+            return 0 if following is None else most
+
+        self._store.in_portions(limit, read)
+        return jobs, following
 
     def _stats(self, queues: Sequence[str] | None) -> Sequence[QueueStats]:
         """All counts are exact."""

@@ -20,7 +20,7 @@ from scheduler.queues import Retention
 from scheduler.states import TERMINAL
 from scheduler_backends.memory.queue import MemoryQueue
 from scheduler_backends.memory.stored_job import StoredJob
-from scheduler_backends.memory.waiter import WaiterRegistry
+from scheduler_backends.memory.waiter import Waiters
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -46,7 +46,7 @@ class Store:
         self._locks: PerProcess[StoreLock] = PerProcess()
         self.clock = clock
         self.queues: dict[str, MemoryQueue] = {}
-        self.waiters = WaiterRegistry()
+        self.waiters = Waiters()
         self._first_versions = {version: partitions}
         self._kept = {state: retention.seconds(state) for state in TERMINAL}
         self._closed = self._changing = False
@@ -100,10 +100,10 @@ class Store:
 
     def end(self) -> None:
         """Mark the change as complete and notify waiters, once for all jobs."""
-        self._changing = False
         if self._awoken:
             self.waiters.notify(self._awoken)
             self._awoken.clear()
+        self._changing = False
 
     def _repair(self) -> None:
         for queue in self.queues.values():

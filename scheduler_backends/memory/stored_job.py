@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,9 @@ from scheduler.limits import MAX_ERRORS
 from scheduler.states import TERMINAL, JobState
 from scheduler.values import maker_of
 
-if TYPE_CHECKING:  # partitions hold lists of stored jobs
+if TYPE_CHECKING:  # which hold stored jobs
+    from scheduler_backends.memory.deadlines import DeadlineHeap
+    from scheduler_backends.memory.job_list import JobList
     from scheduler_backends.memory.versions import Partition
 
 WAITING = frozenset({JobState.SCHEDULED, JobState.RETRY_WAIT})
@@ -44,72 +47,71 @@ _job = maker_of(
 )
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Node:
     """What a `JobList` links: stored jobs and the list itself."""
 
-    __slots__ = ("after", "before")
-
-    before: Node
-    after: Node
+    before: Node = field(init=False)
+    after: Node = field(init=False)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class StoredJob(Node):
     """
     One stored job. Used under the store's lock only, and never handed out.
 
-    Some fields mean something in some states only, and hold old values in the others: `token` and `worker_id` while
-    leased; `finished_at` and `result` once finished; `ready_at` while ready or leased. `deadline` is when the state
-    ends by itself (due, expired, no longer kept), None while ready; `seconds` is the lease or the retry delay that
-    made it.
+    Some fields mean something in some states only, and hold old values in the others.
     """
 
-    __slots__ = (
-        "attempts",
-        "crashes",
-        "created_at",
-        "deadline",
-        "entry_id",
-        "errors",
-        "finished_at",
-        "id",
-        "listed_at",
-        "metadata",
-        "new",
-        "partition",
-        "ready_at",
-        "result",
-        "run_at",
-        "seconds",
-        "serial",
-        "state",
-        "token",
-        "worker_id",
-    )
+    id: str
+    new: NewJob
+    metadata: dict[str, str]
+    run_at: datetime
+    created_at: datetime
+    partition: Partition
+    state: JobState
+    deadline: datetime | None
+    """When the state ends by itself: due, expired, no longer kept. None while ready."""
+    ready_at: datetime
+    """Also while leased."""
+    seconds: float | None = None
+    """How long a lease lasts, or a retry waits."""
+    attempts: int = 0
+    crashes: int = 0
+    errors: tuple[ErrorRecord, ...] = ()
+    token: str = ""
+    """While leased, like `worker_id`."""
+    worker_id: str = ""
+    finished_at: datetime | None = None
+    """Once finished, like `result`."""
+    result: bytes | None = None
 
-    token: str
-    worker_id: str
-    finished_at: datetime
-    listed_at: datetime  # the moment of the entry in a DeadlineHeap
+    home: JobList = field(init=False)
+    """The list that it is in."""
+    serial: int = 0
+    """The order in that list."""
+    heap: DeadlineHeap | None = None
+    """The heap that it is in, None while ready."""
+    entry_id: int = 0
+    """The valid entry in that heap, whose moment is `listed_at`."""
+    listed_at: datetime = field(init=False)
 
-    def __init__(self, new: NewJob, now: datetime, partition: Partition) -> None:
+    @classmethod
+    def of(cls, new: NewJob, now: datetime, partition: Partition) -> StoredJob:
+        """Make one that is scheduled, or ready when due, and in no list yet."""
         run_at = new.run_at_from(now)
         waits = run_at > now
-        self.new = new
-        self.id = new.id
-        # A copy: the caller may still hold, and change, the mapping.
-        self.metadata = dict(new.metadata) if new.metadata else _NO_METADATA
-        self.run_at = run_at
-        self.created_at = self.ready_at = now
-        self.partition = partition
-        self.state = JobState.SCHEDULED if waits else JobState.READY
-        self.deadline = run_at if waits else None
-        self.seconds: float | None = None
-        self.attempts = 0
-        self.crashes = 0
-        self.errors: tuple[ErrorRecord, ...] = ()
-        self.result: bytes | None = None
-        self.serial = 0  # its place in a JobList
-        self.entry_id = 0  # of the entry in a DeadlineHeap, 0 without one
+        return cls(
+            id=new.id,
+            new=new,
+            metadata=dict(new.metadata) if new.metadata else _NO_METADATA,  # the caller may change the mapping
+            run_at=run_at,
+            created_at=now,
+            partition=partition,
+            state=JobState.SCHEDULED if waits else JobState.READY,
+            deadline=run_at if waits else None,
+            ready_at=now,
+        )
 
     def record(self, error: ErrorDetail, now: datetime) -> None:
         """Keep *error* as that of the present attempt. Only the newest ten errors are kept."""

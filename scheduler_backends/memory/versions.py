@@ -43,11 +43,8 @@ class Version:
             found = self._partitions[index] = Partition(self, index)
         return found
 
-    def list_of(self, stored: StoredJob) -> JobList:
-        """The list for *stored* in the state that it has."""
-        state = stored.state
-        if state is JobState.READY:
-            return stored.partition.ready[stored.new.priority]
+    def list_of(self, state: JobState) -> JobList:
+        """The list of the jobs in *state*, which is not ready."""
         found = self._lists.get(state)
         if found is None:
             found = self._lists[state] = JobList()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
@@ -21,9 +21,9 @@ class MemoryWaiter:
     a wait, and `_is_notified`, set first, says whether there was a reason.
     """
 
-    def __init__(self, registry: WaiterRegistry, queues: Sequence[str]) -> None:
-        self.queues = tuple(queues)
-        self._registry = registry
+    def __init__(self, waiters: Waiters, queues: Sequence[str]) -> None:
+        self.queues = frozenset(queues)
+        self._waiters = waiters
         # A thread that does not exist in a forked child may hold the parent's signal.
         self._signals: PerProcess[SimpleQueue[None]] = PerProcess()
         self._is_notified = self._closed = False
@@ -35,7 +35,7 @@ class MemoryWaiter:
         Raises `BackendClosed` if the backend was closed before.
         """
         seconds = check_number("timeout", timeout)
-        if self._registry.closed:
+        if self._waiters.closed:
             raise BackendClosed("the backend was closed")
         if self._closed:
             return WakeReason.NONE
@@ -65,50 +65,36 @@ class MemoryWaiter:
     def close(self) -> None:
         """End the present wait and all later ones."""
         self._closed = True
-        self._registry.remove(self)
+        self._waiters.all.discard(self)
         self.interrupt()
 
 
-class WaiterRegistry:
+class Waiters:
     """
-    All waiters of a backend, by queue.
+    All open waiters of a backend.
 
-    The lock guards changes of the table. It is re-entrant for finalisers that close a waiter.
+    `all` needs no lock, which a finaliser that closes a waiter might find taken: to add to a set, to discard from it
+    and to copy it are single steps of the interpreter.
     """
 
     def __init__(self) -> None:
         self.closed = False
-        self._locks: PerProcess[threading.RLock] = PerProcess()
-        self._waiters: dict[str, tuple[MemoryWaiter, ...]] = {}
+        self.all: set[MemoryWaiter] = set()
 
     def add(self, queues: Sequence[str]) -> MemoryWaiter:
         """Return a waiter that is notified of *queues* from now on."""
         waiter = MemoryWaiter(self, queues)
-        with self._locks.get(threading.RLock):
-            for queue in waiter.queues:
-                self._waiters[queue] = (*self._waiters.get(queue, ()), waiter)
+        self.all.add(waiter)
         return waiter
 
-    def remove(self, waiter: MemoryWaiter) -> None:
-        """Notify *waiter* no more."""
-        with self._locks.get(threading.RLock):
-            for queue in waiter.queues:
-                left = tuple(other for other in self._waiters.get(queue, ()) if other is not waiter)
-                if left:
-                    self._waiters[queue] = left
-                else:
-                    self._waiters.pop(queue, None)
-
-    def notify(self, queues: Iterable[str]) -> None:
+    def notify(self, queues: AbstractSet[str]) -> None:
         """Notify the waiters of *queues*."""
-        for queue in queues:
-            for waiter in self._waiters.get(queue, ()):
+        for waiter in self.all.copy():
+            if not waiter.queues.isdisjoint(queues):
                 waiter.notify()
 
     def close(self) -> None:
         """End every wait, for good."""
         self.closed = True
-        with self._locks.get(threading.RLock):
-            waiters = {waiter for waiters in self._waiters.values() for waiter in waiters}
-        for waiter in waiters:
+        for waiter in self.all.copy():
             waiter.interrupt()

@@ -68,16 +68,9 @@ class PostgresBackend(
         listen_url: str | None = None,
     ) -> None:
         options = Options(
-            retention=Retention() if retention is None else retention,
-            schema=schema,
-            prefix=prefix,
-            migrate=migrate,
-            timeout=timeout,
-            pool_size=pool_size,
-            pool_timeout=pool_timeout,
-            pgbouncer=pgbouncer,
-            listen_url=listen_url,
-        )
+            retention=Retention() if retention is None else retention, schema=schema, prefix=prefix, migrate=migrate,
+            timeout=timeout, pool_size=pool_size, pool_timeout=pool_timeout, pgbouncer=pgbouncer, listen_url=listen_url,
+        )  # fmt: skip
         engine, options = opened(engine_or_url, options)
         self.retention = options.retention
         self.clock = None if clock is None else check_kind("clock", clock, Clock)

@@ -14,10 +14,12 @@ from scheduler_backends.postgres.urls import listen_url
 
 # By a statement, not by start-up options: those would take the place of the environment's PGOPTIONS, and pgbouncer
 # supports none. A stricter time-out of the role or the database stays. Every statement has an index in its order; a
-# plan that was made while the table was small would scan and sort it, and is kept as the table grows.
+# plan that was made while the table was small would scan and sort it, and is kept as the table grows. JIT is off: up to
+# version 17, a scan that is off and cannot be avoided makes a plan so expensive that the server compiles it each time.
 _SETTINGS: Final = """
 SELECT pg_catalog.set_config('default_transaction_isolation', {isolation}, false),
        pg_catalog.set_config('enable_seqscan', 'off', false), pg_catalog.set_config('enable_bitmapscan', 'off', false),
+       pg_catalog.set_config('jit', 'off', false),
        pg_catalog.set_config('statement_timeout', CASE
            WHEN pg_catalog.current_setting('statement_timeout')::interval BETWEEN '1ms' AND '{most}ms'
            THEN pg_catalog.current_setting('statement_timeout') ELSE '{most}ms' END, false)

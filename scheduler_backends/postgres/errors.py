@@ -20,24 +20,22 @@ REPEATABLE: tuple[type[psycopg.Error], ...] = (errors.SerializationFailure, erro
 HARMLESS: tuple[type[psycopg.Error], ...] = (*REPEATABLE, psycopg.IntegrityError, psycopg.DataError)
 """After these the connection is as good as before."""
 
+COMMAND = "python -m scheduler_backends.sql migrate URL"
+_NO_LOGIN = (errors.InvalidAuthorizationSpecification, errors.InvalidCatalogName)
 _NO_SCHEMA = (errors.UndefinedTable, errors.UndefinedColumn, errors.InvalidSchemaName)
 
 # The first that fits counts. What may pass is BackendUnavailable: repeat the call.
 _TABLE: tuple[tuple[tuple[type[BaseException], ...], type[BackendError], str], ...] = (
-    (_NO_SCHEMA, SchemaMismatch, "the schema is missing or of another version: run `{command}`"),
+    (
+        _NO_SCHEMA,
+        SchemaMismatch,
+        "the schema is missing or of another version: run `python -m scheduler_backends.sql migrate URL`",
+    ),
     ((sqlalchemy.exc.TimeoutError,), BackendUnavailable, "every connection of the pool is in use"),
     ((TimeoutError, errors.QueryCanceled), BackendUnavailable, "the server does not reply in time"),
-    (
-        (errors.ReadOnlySqlTransaction,),
-        BackendUnavailable,
-        "the server takes no writes, as a standby does",
-    ),
+    ((errors.ReadOnlySqlTransaction,), BackendUnavailable, "the server takes no writes, as a standby does"),
     ((errors.InsufficientPrivilege,), BackendError, "the database role lacks a privilege"),
-    (
-        (errors.InvalidAuthorizationSpecification, errors.InvalidCatalogName),
-        BackendError,
-        "the server refuses the login",
-    ),
+    (_NO_LOGIN, BackendError, "the server refuses the login"),
     ((psycopg.OperationalError, psycopg.InterfaceError), BackendUnavailable, "the server is away or refuses"),
     ((psycopg.Error, sqlalchemy.exc.SQLAlchemyError), BackendError, "the server refused"),
     ((OSError, MemoryError), BackendUnavailable, "the server cannot be reached"),  # such as: no descriptor is left
@@ -50,8 +48,6 @@ _REFUSED: Final = re.compile(
     "|(role|database) .* does not exist|not permitted to log in|permission denied for database"
     "|could not translate service|definition of service|invalid .* value|invalid connection option"
 )
-
-COMMAND = "python -m scheduler_backends.sql migrate URL"
 
 
 def translated(error: BaseException) -> BackendError:
@@ -66,9 +62,9 @@ def translated(error: BaseException) -> BackendError:
     made = BackendError(f"PostgreSQL: {type(cause).__name__}: {brief}")
     for kinds, kind, meaning in _TABLE:
         if isinstance(cause, kinds):
-            made = kind(f"PostgreSQL: {meaning.format(command=COMMAND)} ({brief})")
+            made = kind(f"PostgreSQL: {meaning} ({brief})")
             break
-    if type(made) is BackendUnavailable and _is_refused_login(cause):
+    if type(made) is BackendUnavailable and type(cause) is psycopg.OperationalError and _REFUSED.search(str(cause)):
         made = BackendError(f"PostgreSQL: the server refuses the login, or its certificate is not trusted ({brief})")
     made.__cause__ = _clean(cause, brief)
     return made
@@ -92,10 +88,6 @@ def driver_error(error: BaseException) -> BaseException:
     if not isinstance(error, psycopg.Error) and isinstance(error.__cause__, psycopg.Error):
         return error.__cause__
     return error
-
-
-def _is_refused_login(error: BaseException) -> bool:
-    return type(error) is psycopg.OperationalError and _REFUSED.search(str(error)) is not None
 
 
 def _brief(error: BaseException) -> str:

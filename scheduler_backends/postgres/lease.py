@@ -59,7 +59,7 @@ class LeaseHooks:
             ids=[job.id for job in unreadable],
             token=token,
         )
-        self._store.unreadable.tell_of(unreadable)
+        self._store.unreadable.log_jobs(unreadable)
         return len(buried)
 
     def _renew(self, leases: Sequence[Lease], duration: float) -> Sequence[Lease]:

@@ -56,7 +56,7 @@ class MaintenanceHooks:
         statement = self._store.statements.maintenance.bury_stray
         buried = self._store.run(statement, queues=names, limit=size, error=STRAYED)
         for queue, id in buried[:1]:
-            self._store.unreadable.tell(len(buried), f"{id!r} in {queue!r}: its state, priority or due time is none")
+            self._store.unreadable.log(len(buried), f"{id!r} in {queue!r}: its state, priority or due time is invalid")
 
     def _trim(self, queues: Sequence[str], limit: int) -> int:
         statements = self._store.statements.maintenance

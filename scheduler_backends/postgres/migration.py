@@ -79,14 +79,10 @@ class Schema:
     def _version(self, execute: Execute) -> int:
         # No statement may fail, which would end a caller's transaction.
         # Not to_regclass(): after waiting for a lock it may return what was there before.
-        (there,) = _row(
-            execute(
-                "SELECT EXISTS (SELECT FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
-                " WHERE n.nspname = %(schema)s AND c.relname = %(table)s)",
-                {"schema": self._schema, "table": f"{self._prefix}schema_version"},
-            )
-        )
-        if not there:
+        tables = """SELECT FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE n.nspname = %(schema)s AND c.relname = %(table)s"""
+        named = {"schema": self._schema, "table": f"{self._prefix}schema_version"}
+        if execute(tables, named).fetchone() is None:
             return 0
         (version,) = _row(execute(f"SELECT coalesce(max(version), 0) FROM {self._versions}", {}))
         return int(version)
@@ -105,9 +101,9 @@ class Schema:
                 run(f"SELECT pg_advisory_xact_lock({self._lock})", {})
                 present = self._version(run)
                 check_version(present, len(STEPS), may_migrate=True)
-                schemas = "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = %(schema)s)"
-                (there,) = _row(run(schemas, {"schema": self._schema}))
-                for statement in (*self._statements(present, len(STEPS), with_schema=not there), "COMMIT"):
+                schemas = run("SELECT FROM pg_namespace WHERE nspname = %(schema)s", {"schema": self._schema})
+                with_schema = schemas.fetchone() is None
+                for statement in (*self._statements(present, len(STEPS), with_schema=with_schema), "COMMIT"):
                     run(statement, {})
             except BaseException:
                 if not driver.closed:

@@ -14,7 +14,7 @@ from scheduler_backends.postgres.database import Database, Rows
 from scheduler_backends.postgres.migration import Schema
 from scheduler_backends.postgres.notifier import Notifier
 from scheduler_backends.postgres.statements import Statements
-from scheduler_backends.sql.unreadable import Finds
+from scheduler_backends.sql.unreadable import UnreadableLog
 
 _log: Final = logging.getLogger("scheduler.postgres")
 
@@ -41,7 +41,7 @@ class Store:
     waiters: WaiterRegistry = field(default_factory=WaiterRegistry)
     known_queues: set[str] = field(default_factory=set)
     turns: Iterator[int] = field(default_factory=count)
-    unreadable: Finds = field(default_factory=lambda: Finds(_log))
+    unreadable: UnreadableLog = field(default_factory=lambda: UnreadableLog(_log))
 
     def run(self, statement: str, **parameters: Any) -> Rows:
         """Run one statement and return its rows. The moment is added to the parameters."""

@@ -20,26 +20,26 @@ STRAYED: Final = error_document(
 """Recorded where a row's state, priority or due time is such that no worker would ever have found it."""
 
 
-class Finds:
-    """Says that jobs were found that cannot be read, once a minute at most. For any thread."""
+class UnreadableLog:
+    """Logs that jobs cannot be read, once a minute at most. For any thread."""
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
         self._lock = threading.Lock()  # guards the next two
         self._silent_until = -math.inf
-        self._untold = 0
+        self._unlogged = 0
 
-    def tell(self, number: int, example: str) -> None:
-        """*number* jobs are dead, since they cannot be read; *example* says which and why, and holds no payload."""
+    def log(self, number: int, example: str) -> None:
+        """Count *number* jobs, dead since they cannot be read. *example* says which and why, without any payload."""
         with self._lock:
-            self._untold += number
+            self._unlogged += number
             now = time.monotonic()
             if now < self._silent_until:
                 return
-            told, self._untold, self._silent_until = self._untold, 0, now + _EVERY
-        self._logger.warning("%d jobs cannot be read, never ran and are dead now, for example %s", told, example)
+            total, self._unlogged, self._silent_until = self._unlogged, 0, now + _EVERY
+        self._logger.warning("%d jobs cannot be read, never ran and are dead now, for example %s", total, example)
 
-    def tell_of(self, jobs: Sequence[Job]) -> None:
-        """The same of *jobs*, which were leased."""
+    def log_jobs(self, jobs: Sequence[Job]) -> None:
+        """Count *jobs*, which were leased."""
         first = jobs[0]
-        self.tell(len(jobs), f"{first.id!r} in {first.queue!r}: {first.errors[-1].message}")
+        self.log(len(jobs), f"{first.id!r} in {first.queue!r}: {first.errors[-1].message}")

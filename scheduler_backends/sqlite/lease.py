@@ -77,5 +77,5 @@ class LeaseHooks:
             now = self._store.now()
             rows = [(now, job.queue, job.id.encode("utf-8", "surrogateescape"), token) for job in jobs]
             buried = connection.executemany(self._store.statements.bury_unreadable, rows).rowcount
-        self._store.unreadable.tell_of(jobs)
+        self._store.unreadable.log_jobs(jobs)
         return buried

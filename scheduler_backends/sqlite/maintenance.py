@@ -100,4 +100,4 @@ class MaintenanceHooks:
             asked["now"] = self._store.now()
             buried = connection.execute(self._store.statements.bury_stray, asked).fetchall()
         for queue, id in buried[:1]:
-            self._store.unreadable.tell(len(buried), f"{id!r} in {queue!r}: its state, priority or due time is invalid")
+            self._store.unreadable.log(len(buried), f"{id!r} in {queue!r}: its state, priority or due time is invalid")

@@ -10,7 +10,7 @@ from scheduler.queues import QueueStats
 from scheduler.states import JobState
 from scheduler_backends.sql.columns import JobRow
 from scheduler_backends.sql.counting import CAP, queue_stats
-from scheduler_backends.sql.cursors import first_position, next_priority, read_place, write_place
+from scheduler_backends.sql.cursors import KEYS, first_position, next_priority, read_place, write_place
 from scheduler_backends.sql.decoding import job_of
 from scheduler_backends.sql.slices import SLICE, slices
 from scheduler_backends.sqlite.store import Store, accept_any_text
@@ -47,10 +47,9 @@ class ReadHooks:
             asked |= zip(("priority", "key", "id"), position, strict=True)
             with self._store.file.reading() as connection:
                 rows = connection.execute(statement, asked).fetchall()
-            for *columns, key in rows[: wanted - 1]:
-                row = JobRow._make(columns)
+            for row in map(JobRow._make, rows[: wanted - 1]):
                 jobs.append(job_of(row, now))
-                position = position[0], key, row.id
+                position = position[0], getattr(row, KEYS[state]), row.id
             if len(rows) == wanted:
                 if len(jobs) < limit:
                     continue

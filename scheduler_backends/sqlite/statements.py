@@ -9,7 +9,7 @@ from scheduler.limits import MAX_ERRORS
 from scheduler.states import JobState
 from scheduler_backends.sql.checks import MOST, STRAY
 from scheduler_backends.sql.columns import COLUMNS, STORED
-from scheduler_backends.sql.cursors import goes_by_priority
+from scheduler_backends.sql.cursors import KEYS, goes_by_priority
 from scheduler_backends.sql.encoding import Moments
 from scheduler_backends.sql.moments import EARLIEST, LATEST
 from scheduler_backends.sql.states import (
@@ -25,6 +25,7 @@ from scheduler_backends.sql.states import (
 )
 
 _COLUMNS: Final = ", ".join(COLUMNS)
+_INSERTED: Final = (*Moments._fields, *STORED)
 _PRIORITIES: Final = "(VALUES (0), (1), (2), (3))"
 
 # A job stops being leased: nobody holds it any more. Only the token says who does.
@@ -66,15 +67,8 @@ _IN_STATE: Final[Mapping[JobState, str]] = {
     },
 }
 
-# What a list is ordered by, before the id.
-_KEYS: Final[Mapping[JobState, str]] = {
-    **dict.fromkeys((JobState.SCHEDULED, JobState.READY, JobState.RETRY_WAIT), "due_at"),
-    **dict.fromkeys((JobState.SUCCEEDED, JobState.CANCELLED, JobState.DEAD), "finished_at"),
-    JobState.LEASED: "lease_token",
-}
-
 _AFTER: Final[Mapping[JobState, str]] = {
-    **{state: f"{_IN_STATE[state]} AND ({key}, id) > (:key, :id)" for state, key in _KEYS.items()},
+    **{state: f"{_IN_STATE[state]} AND ({key}, id) > (:key, :id)" for state, key in KEYS.items()},
     **{state: f"{waiting} AND {_AFTER_AND_NOT_DUE}" for state, waiting in _NOT_DUE_STATES.items()},
 }
 
@@ -149,9 +143,9 @@ WHERE queue = ? AND state = ? AND state IN {FINISHED} AND finished_at <= ?)"""
             for state, shown_state in _IN_STATE.items()
         }
         self.walk = {
-            state: f"""SELECT {_COLUMNS}, {_KEYS[state]} FROM {job}
+            state: f"""SELECT {_COLUMNS} FROM {job}
 WHERE {_AFTER[state]} {"AND priority = :priority" if goes_by_priority(state) else ""}
-ORDER BY {_KEYS[state]}, id LIMIT :limit"""
+ORDER BY {KEYS[state]}, id LIMIT :limit"""
             for state in JobState
         }
         # SCHEDULED counts the waiting retries as well: no index tells them apart.

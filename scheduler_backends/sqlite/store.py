@@ -17,7 +17,7 @@ from scheduler.waiting import WaiterRegistry
 from scheduler_backends.sql.connections import Parameters
 from scheduler_backends.sql.moments import to_micros
 from scheduler_backends.sql.slices import slices
-from scheduler_backends.sql.unreadable import Finds
+from scheduler_backends.sql.unreadable import UnreadableLog
 from scheduler_backends.sqlite.errors import UndecodableTextError
 from scheduler_backends.sqlite.file import File
 from scheduler_backends.sqlite.statements import Statements
@@ -45,7 +45,7 @@ class Store:
     waiters: WaiterRegistry = field(default_factory=WaiterRegistry)
     known_queues: set[str] = field(default_factory=set)
     turns: Iterator[int] = field(default_factory=count)
-    unreadable: Finds = field(default_factory=lambda: Finds(_log))
+    unreadable: UnreadableLog = field(default_factory=lambda: UnreadableLog(_log))
 
     def now(self) -> int:
         """Return microseconds since 1970."""

@@ -20,7 +20,7 @@ SIZES = {
     "backlog": 2,
     "partitions": 50,
 }
-ONLY_ON_A_SERVER = {"many_queues", "postgres_costs", "topology_storm"}
+ONLY_ON_A_SERVER = {"many_queues", "postgres_costs"}
 FIELDS = ["measure", "value", "unit", "baseline", "baseline_value", "ratio"]
 
 

@@ -1,4 +1,4 @@
-"""An application on disk, and its worker as a process that a test can read, signal and end."""
+"""An application on disk, and its worker as a process that a test reads, signals and ends."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ closed.backend.close()
 producer = Producer(backend)
 
 def say(*words):
-    os.write(1, (" ".join(map(str, words)) + "\\n").encode())  # at once: print() writes the line's end apart
+    os.write(1, (" ".join(map(str, words)) + "\\n").encode())  # one write: print() writes the line's end separately
 
 @worker.handler("say")
 def _(job, ctx):
     say("ran", job.id, os.getpid())
 
-@worker.handler("wait")  # until a file is there, or the worker is stopping
+@worker.handler("wait")  # until a file exists or the worker stops
 def _(job, ctx):
     say("began", job.id, os.getpid())
     while not (folder / "go").exists() and not ctx.cancelled.wait(0.01):

@@ -1,4 +1,4 @@
-"""`scheduler healthcheck` asks a worker's health port, and what the port does with clients of any kind."""
+"""`scheduler healthcheck`, and the health port with clients of all kinds."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import threading
 import pytest
 
 from programs import ask, wait_until
-from scheduler.cli.health_port import HealthPort, Reports
-from scheduler.cli.healthcheck import Address, parse_url
-from scheduler.cli.status import Status
+from scheduler.cli.health_port import FailureLog, serve_health
+from scheduler.cli.options import WorkerOptions
+from scheduler.cli.protocol import Status
 
 
 def check(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -32,37 +32,37 @@ def check(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
 
 
 @pytest.fixture
-def port():
-    """A health port whose status a test may change."""
-    now = {"live": True, "ready": False}
-    with HealthPort("127.0.0.1", 0, lambda: Status(**now), metrics=False) as served:
-        served.now = now
-        yield served
+def now():
+    """The status that the health port serves, which a test may change."""
+    return {"live": True, "ready": False}
 
 
-def test_the_exit_status_tells_whether_it_lives_or_is_ready(port):
-    number = str(port.port)
-    lives = check("--health-port", number)
-    assert (lives.returncode, lives.stderr) == (0, "")
-    assert lives.stdout.startswith(f'http://127.0.0.1:{number}/live: 200 {{"live": true')
-    ready = check("--health-port", number, "--ready")
+@pytest.fixture
+def port(now):
+    """The number of a health port."""
+    with serve_health(WorkerOptions(target="app:worker", health_port=0), lambda: Status(**now)) as number:
+        yield number
+
+
+def test_the_exit_status_says_whether_it_is_live_or_ready(port, now):
+    live = check("--health-port", str(port))
+    assert (live.returncode, live.stderr) == (0, "")
+    assert live.stdout.startswith(f'http://127.0.0.1:{port}/live: 200 {{"live": true')
+    ready = check("--health-port", str(port), "--ready")
     assert (ready.returncode, ready.stdout) == (1, "")
     assert "503" in ready.stderr
-    port.now["ready"] = True
-    assert check("--url", f"http://localhost:{number}/ready").returncode == 0
-    assert check("--url", f"http://localhost:{number}/else").returncode == 1
+    now["ready"] = True
+    assert check("--health-port", str(port), "--health-host", "localhost", "--ready").returncode == 0
 
 
 def test_the_workers_own_environment_says_where_to_ask(port):
-    assert check(SCHEDULER_WORKER_HEALTH_PORT=str(port.port), SCHEDULER_WORKER_HEALTH_HOST="0.0.0.0").returncode == 0  # noqa: S104
+    assert check(SCHEDULER_WORKER_HEALTH_PORT=str(port), SCHEDULER_WORKER_HEALTH_HOST="0.0.0.0").returncode == 0  # noqa: S104
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        (), ("--health-port", "0"), ("--health-port", "70000"), ("--url", "https://127.0.0.1:1/live"),
-        ("--url", "http://127.0.0.1/live"), ("--url", "http://127.0.0.1:1/a b"),
-        ("--health-port", "1", "--timeout", "nan"),
+        (), ("--health-port", "0"), ("--health-port", "70000"), ("--health-port", "1", "--timeout", "nan"),
     ],
 )  # fmt: skip
 def test_a_wrong_command_line_is_usage(arguments):
@@ -71,7 +71,7 @@ def test_a_wrong_command_line_is_usage(arguments):
     assert "Traceback" not in ran.stderr
 
 
-def test_nobody_there_and_no_answer_are_told_in_one_line():
+def test_a_closed_port_and_a_missing_response_are_one_line():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         number = str(silent.getsockname()[1])
         ran = check("--health-port", number, "--timeout", "0.2")
@@ -81,7 +81,7 @@ def test_nobody_there_and_no_answer_are_told_in_one_line():
     assert len(gone.stderr.splitlines()) == 1
 
 
-def test_what_is_no_answer_of_a_worker_is_no_health():
+def test_a_response_that_is_not_http_is_not_good():
     def serve(listener: socket.socket) -> None:
         connection, _ = listener.accept()
         with connection:
@@ -97,17 +97,19 @@ def test_what_is_no_answer_of_a_worker_is_no_health():
     assert "not HTTP" in ran.stderr
 
 
-def test_addresses_of_both_kinds_are_read():
-    assert parse_url("http://[::1]:80/ready") == Address("::1", 80, "/ready")
-    assert parse_url("HTTP://worker:8080") == Address("worker", 8080, "/live")
+def test_an_address_of_the_newer_kind_is_asked_too(now):
+    options = WorkerOptions(target="app:worker", health_host="::1", health_port=0)
+    with serve_health(options, lambda: Status(**now)) as number:
+        asked = check("--health-port", str(number), "--health-host", "::")
+    assert asked.stdout.startswith(f"http://[::1]:{number}/live: 200"), asked.stderr
 
 
 def test_it_costs_little(port):
-    """It is started every few seconds. The least of several runs: a loaded machine makes the others dearer."""
+    """It is started every few seconds. The least of several runs: a loaded machine makes the others more expensive."""
     spent = []
     for _ in range(5):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        assert check("--health-port", str(port.port)).returncode == 0
+        assert check("--health-port", str(port)).returncode == 0
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     assert min(spent) < 0.5
@@ -117,7 +119,7 @@ def test_it_imports_neither_a_store_nor_the_worker(port):
     script = f"""
 import sys
 from scheduler.cli import main
-sys.argv = ["scheduler", "healthcheck", "--health-port", "{port.port}"]
+sys.argv = ["scheduler", "healthcheck", "--health-port", "{port}"]
 try:
     main()
 except SystemExit as ended:
@@ -150,20 +152,20 @@ def test_clients_that_hang_up_leave_no_traceback(application):
 def test_failures_of_a_kind_are_logged_once_a_minute(caplog, monkeypatch):
     now = 0.0
     monkeypatch.setattr("scheduler.cli.health_port.time.monotonic", lambda: now)
-    reports = Reports()
+    failures = FailureLog()
     for kind in ("A", "A", "B", "A"):
-        reports.report(kind, "why")
+        failures.add(kind, "why")
     now = 61.0
-    reports.report("A", "why")
+    failures.add("A", "why")
     assert [message.partition("answer: ")[2] for message in caplog.messages] == [
         "A: why", "B: why", "A: why (2 more since the last such line)",
     ]  # fmt: skip
 
 
-def test_clients_that_send_nothing_keep_nobody_out_for_long(port):
-    idle = [socket.create_connection(("127.0.0.1", port.port)) for _ in range(100)]
+def test_clients_that_send_nothing_block_others_only_for_a_while(port):
+    idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
     try:
-        wait_until(lambda: answers(port.port))
+        wait_until(lambda: answers(port))
     finally:
         for client in idle:
             client.close()

@@ -1,4 +1,4 @@
-"""How lines of a log look: valid, whole and harmless, whatever is logged."""
+"""Log lines are valid, complete and harmless, whatever is logged."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def test_children_that_still_import_are_killed_by_no_request_for_stacks(applicat
     (application.folder / "long.py").write_text(IMPORTS_LONG)
     command = application.start("long:worker", "--processes", "2")
     command.expect("Started worker", times=2)
-    command.signal(signal.SIGUSR1)  # most likely before they could take it: they start an interpreter
+    command.signal(signal.SIGUSR1)  # most likely before they handle it: their interpreter is starting
     command.expect("most recent call first", times=2)
     (application.folder / "imported").touch()
     application.producer.enqueue("say")
@@ -135,12 +135,12 @@ def test_children_that_still_import_end_when_asked_to(application, number, sign)
 
 
 def test_code_that_cannot_be_imported_any_more_stops_no_worker_that_runs(application):
-    """In the middle of a deploy, say: only the place of one that died stays empty until it can be imported."""
+    """For example during a deploy: only the slot of a crashed process stays empty until the code can be imported."""
     job = application.producer.enqueue("wait").job.id
     command = application.start("app:worker", "--processes", "2", "--threads", "1", LEASE="30")
     (match,) = command.expect(rf"began {job} (\d+)")
     (other,) = set(started(command, 2)) - {int(match[1])}
-    threading.Event().wait(11.0)  # by then it is known that the code can run
+    threading.Event().wait(11.0)  # by then the supervisor counts the code as working
     source = application.folder / "app.py"
     good = source.read_text()
     source.write_text("import no_such_module\n")
@@ -206,7 +206,7 @@ def test_a_killed_child_is_replaced_and_what_it_held_is_told_and_run(application
     (match,) = command.expect(rf"began {job} (\d+)")
     os.kill(int(match[1]), signal.SIGKILL)
     command.expect(r"died \(killed by signal 9\); replaced")
-    command.expect(rf"The dead worker \S+ held job {job} \(wait\)")
+    command.expect(rf"The crashed worker \S+ held job {job} \(wait\)")
     application.go()
     command.expect(f"ended {job}")
     wait_until(lambda: application.states() == {"succeeded": 1})
@@ -225,7 +225,7 @@ def test_what_a_killed_child_held_is_told_although_its_first_replacement_cannot_
     os.kill(int(match[1]), signal.SIGKILL)
     command.expect(r"died \(exit status 1\); replaced")
     source.write_text(good)
-    command.expect(rf"The dead worker \S+ held job {job} \(wait\)")
+    command.expect(rf"The crashed worker \S+ held job {job} \(wait\)")
 
 
 def test_a_job_that_kills_its_process_ends_in_dead_and_others_run(application):
@@ -269,7 +269,7 @@ def test_hang_up_replaces_every_child_in_order(application):
 
 @pytest.mark.parametrize("then", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_after_a_hang_up_ends_no_child_at_once(application, then):
-    """Each is asked to stop once: the same signal again would cost the jobs that it may still finish."""
+    """Each is asked to stop once: the same signal again would end it, and the jobs that it may still finish."""
     application.producer.enqueue("wait", max_retries=0)
     command = application.start("app:worker", "--processes", "2")
     command.expect("began")
@@ -303,7 +303,7 @@ def test_a_second_signal_kills_children_that_do_not_end(application):
     command.expect("began")
     command.signal(signal.SIGINT)
     command.expect("Stopping")
-    threading.Event().wait(2 * SAME_SIGNAL)  # one that comes sooner counts as the same wish
+    threading.Event().wait(2 * SAME_SIGNAL)  # two signals within less time count as one
     command.signal(signal.SIGINT)
     assert command.ended() == 4
     assert not any(map(alive, started(command, 2)))
@@ -329,7 +329,7 @@ def test_a_changed_file_replaces_the_workers(application):
     assert first not in started(command, 2)[1:]
     application.producer.enqueue("say")
     command.expect("newly ran")
-    # A file that cannot be run, and then one that is no application, are no reason to end: somebody is at work on them.
+    # A file with an error, and then one without an application, are no reason to end: somebody edits them.
     good = source.read_text()
     source.write_text("nothing = here +\n")
     command.expect(r"died \(exit status 2\)", times=3)  # by now it is tried again after a pause

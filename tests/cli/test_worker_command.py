@@ -19,9 +19,10 @@ import pytest
 
 from programs import ask, wait_until
 from scheduler.cli import launch, main
-from scheduler.cli.health_port import HealthPort
+from scheduler.cli.health_port import serve_health
+from scheduler.cli.options import WorkerOptions
+from scheduler.cli.protocol import Status
 from scheduler.cli.signals import SAME_SIGNAL
-from scheduler.cli.status import Status
 
 
 def test_burst_runs_what_is_ready_and_exits(application):
@@ -174,7 +175,7 @@ def test_a_second_signal_ends_the_process_at_once(application):
     command.expect("began")
     command.signal(signal.SIGTERM)
     command.expect("Stopping")
-    threading.Event().wait(2 * SAME_SIGNAL)  # one that comes sooner counts as the same wish
+    threading.Event().wait(2 * SAME_SIGNAL)  # two signals within less time count as one
     command.signal(signal.SIGTERM)
     assert command.ended() == 128 + signal.SIGTERM
 
@@ -189,7 +190,7 @@ def test_a_handler_that_does_not_end_is_abandoned_and_told_by_the_exit_status(ap
 
 
 def test_a_hang_up_stops_in_order_and_is_no_first_of_two_signals(application):
-    """A terminal that went, or an ExecReload, costs no running job."""
+    """A closed terminal or an ExecReload costs no running job."""
     application.producer.enqueue("wait", max_retries=0)
     command = application.start("app:worker")
     command.expect("began")
@@ -287,7 +288,7 @@ def test_stuck_threads_end_the_process_with_a_status_of_its_own(application):
 
 
 def test_max_jobs_ends_the_run_soon_after_so_many(application):
-    """Not only at the next look of every second, in which thousands could run."""
+    """Not only at the next check a second later: thousands of jobs could run until then."""
     producer = application.producer
     producer.enqueue_many([producer.new_job("say") for _ in range(3_000)])
     command = application.start("app:worker", "--max-jobs", "10", "--threads", "1")
@@ -305,7 +306,7 @@ def test_max_memory_ends_the_run(application):
 
 
 def test_logs_are_json_lines_when_asked_for(application):
-    """What is said in a signal handler, past the logging, included."""
+    """Also the lines that a signal handler writes without the logging module."""
     command = application.start("app:worker", "--log-format", "json", "--health-port", "0")
     command.expect("2 threads; job types die, grow, say, stuck, wait; SqliteBackend")
     command.signal(signal.SIGTERM)
@@ -334,9 +335,10 @@ def test_health_is_told_by_a_port(application):
 
 def test_health_is_told_to_an_address_of_any_kind():
     for host, shown in (("0.0.0.0", "127.0.0.1"), ("::1", "[::1]"), ("localhost", "localhost")):  # noqa: S104 - briefly
-        with HealthPort(host, 0, lambda: Status(live=True, ready=False), metrics=False) as port:
-            assert ask(f"http://{shown}:{port.port}/live")[0] == 200
-            assert ask(f"http://{shown}:{port.port}/ready")[0] == 503
+        options = WorkerOptions(target="app:worker", health_host=host, health_port=0)
+        with serve_health(options, lambda: Status(live=True, ready=False)) as port:
+            assert ask(f"http://{shown}:{port}/live")[0] == 200
+            assert ask(f"http://{shown}:{port}/ready")[0] == 503
 
 
 def test_metrics_are_served_only_when_asked_for(application):
@@ -347,7 +349,7 @@ def test_metrics_are_served_only_when_asked_for(application):
 
 @pytest.fixture
 def service(tmp_path):
-    """What a service manager listens on; `service(state)` waits until it is told."""
+    """The socket of a service manager; `service(state)` waits until *state* is reported."""
     address = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(address)
@@ -376,7 +378,7 @@ def test_systemd_is_told(application, service, processes):
 
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_a_service_has_started_although_its_store_is_away(application, service, processes):
-    """Else its manager would give it up, and start it again, for as long as the store is away."""
+    """Else its manager would give it up and restart it for as long as the store is away."""
     application.backend.ping()
     with contextlib.closing(sqlite3.connect(application.folder / "jobs.db", isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
@@ -396,7 +398,7 @@ def test_a_store_that_cannot_be_used_has_a_status_of_its_own(application):
 
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_without_standard_streams_it_works_as_ever(application, processes):
-    """As daemons are started; no file of the store gets a number that is written to as stderr."""
+    """As daemons are started. No file of the store gets the number of stderr."""
     job = application.producer.enqueue("say").job.id
     command = [sys.executable, "-m", "scheduler.cli", "worker", "app:worker", "--burst", "--processes", processes]
     closed = ["/bin/sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command]

@@ -1,4 +1,4 @@
-"""The page of guarantees and the tests that cite its numbers tell the same."""
+"""The page of guarantees and the tests that cite its numbers agree."""
 
 from __future__ import annotations
 
@@ -8,14 +8,27 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 CITED = re.compile(r"\b[Gg]uarantees? (\d+(?:(?:, | and )\d+)*)")
-ROW = re.compile(r"^\| (\d+) \| .* \| (.*) \| [^|]* \|$", re.MULTILINE)
+SECTION = re.compile(
+    r"^## (\d+)\. \S.*\n\n"  # number and title
+    r"\S(?:.|\n(?!## |- ))+\n"  # what holds
+    r"- Tests: (?P<tests>(?:.|\n  )+)\n"
+    r"- Stores: (?P<stores>.+)$",
+    re.MULTILINE,
+)
+STORES = {"M", "S", "R", "P"}
+
+
+def sections():
+    """The page's sections by their numbers."""
+    page = (ROOT / "docs/guarantees.md").read_text()
+    found = {int(match[1]): match for match in SECTION.finditer(page)}
+    assert list(found) == list(range(1, page.count("\n## ") + 1)), "numbers are in order, once each, in one form"
+    return found
 
 
 def named():
     """Which files the page names for each number."""
-    rows = ROW.findall((ROOT / "docs/guarantees.md").read_text())
-    assert [int(number) for number, _ in rows] == list(range(1, len(rows) + 1)), "numbers are in order, once each"
-    return {int(number): set(re.findall(r"`([\w/.]+\.py)`", files)) for number, files in rows}
+    return {number: set(re.findall(r"`([\w/.]+\.py)`", match["tests"])) for number, match in sections().items()}
 
 
 def citing():
@@ -35,3 +48,8 @@ def test_every_guarantee_names_the_files_that_cite_it_and_no_others():
 
 def test_every_guarantee_is_shown_by_a_test():
     assert all(named().values())
+
+
+def test_every_guarantee_says_on_which_stores():
+    for match in sections().values():
+        assert set(match["stores"].split(";")[0].split()) <= STORES, match[0]

@@ -35,7 +35,7 @@ def check_queue(queue: MemoryQueue) -> None:
                     assert stored.state is state
                     assert stored.partition.version is version
                     assert stored.partition is version.partition_for(stored.id)
-                    assert version.list_of(stored) is jobs
+                    assert stored.home is jobs
                     if state is JobState.READY:
                         assert (stored.partition.index, stored.new.priority) == (partition, priority)
                 if state is JobState.READY:
@@ -91,6 +91,7 @@ def _listed(queue: MemoryQueue, *heaps: DeadlineHeap) -> list[str]:
         for moment, id in valid:
             deadline = queue.jobs[id].deadline
             assert queue.jobs[id].listed_at == moment
+            assert queue.jobs[id].heap is heap
             assert deadline is not None
             assert moment <= deadline
         ids += [id for _, id in valid]

@@ -189,7 +189,7 @@ def test_a_bell_that_nobody_hears_stays_short(backend: MemoryBackend) -> None:
 def test_closed_waiters_are_forgotten(backend: MemoryBackend) -> None:
     for number in range(100):
         backend.waiter([QUEUE, f"queue {number}"]).close()
-    assert backend._store.waiters._waiters == {}
+    assert backend._store.waiters.all == set()
 
 
 @pytest.mark.parametrize("timeout", [-1.0, float("nan"), float("inf"), True, "1"])

@@ -8,9 +8,9 @@ from contextlib import closing, suppress
 
 import pytest
 
-from benchmarks.storming import Crew, lines
 from scheduler.errors import BackendUnavailable
 from scheduler.states import LIVE, JobState
+from storms.crew import Crew, lines
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_200)]
 

@@ -61,7 +61,7 @@ def test_a_process_whose_interpreter_is_kept_by_one_thread_is_replaced(file_plac
     hog = file_place.add("hog", timeout=2)
     calm = [file_place.add("calm", max_retries=100) for _ in range(10)]
     worker = file_place.worker("hostile:worker", "--processes", "2", "--max-silence", "4", LEASE=LONG_LEASE)
-    worker.expect(r"says nothing for 4 s and is killed")
+    worker.expect(r"has sent no status for 4 s and is killed")
     file_place.until_finished(hog, *calm)
     assert file_place.job(hog).last_error.kind == "LeaseExpired"
     assert file_place.states(calm) == {"succeeded": len(calm)}

@@ -69,7 +69,7 @@ def test_a_handler_that_does_not_return_keeps_no_interpreter(place):
 
 def test_children_forked_while_a_worker_is_at_work_use_connections_of_their_own(place):
     """Guarantee 27, as uWSGI forks. No worker runs in a child unless it is started there."""
-    program = place.python("forks.py")
+    program = place.python("forks.py", LEASE="60")  # none ends on a loaded machine: each job runs once
     program.expect("children have ended")
     wait_until(lambda: len(place.lines()) >= 500)
     (place.folder / "go").touch()

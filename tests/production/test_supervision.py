@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 from pathlib import Path
 
@@ -12,10 +13,9 @@ import pytest
 from production.embedded import elapse
 from production.place import now
 from programs import wait_until
-from scheduler.cli.link import LIFELINE_FD, STATUS_FD, SupervisorLink
 from scheduler.cli.options import WorkerOptions
+from scheduler.cli.protocol import ChildSetup, Exiting, Status, SupervisorLink
 from scheduler.cli.slot import Slot
-from scheduler.cli.status import Status
 
 
 def test_a_child_that_cannot_be_started_is_tried_again_later(monkeypatch):
@@ -23,29 +23,29 @@ def test_a_child_that_cannot_be_started_is_tried_again_later(monkeypatch):
     before = len(list(Path("/proc/self/fd").iterdir()))
     slot = Slot(0, "supervisor")
     for back_off in (0.5, 1.0, 2.0):
-        assert slot.fill(WorkerOptions(target="app:worker")) is None
+        assert slot.start_child(WorkerOptions(target="app:worker")) is None
         assert slot.child is None
         assert back_off - 0.5 < slot.start_at - now() <= back_off
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_nothing_is_written_to_a_descriptor_that_is_not_the_supervisors_pipe_any_more(tmp_path, monkeypatch):
-    """A handler that closed everything may have made room for a database's file under the pipe's number."""
-    reader, status = os.pipe()
-    ends, lifeline = os.pipe()
-    monkeypatch.setenv(STATUS_FD, str(status))
-    monkeypatch.setenv(LIFELINE_FD, str(ends))
-    link = SupervisorLink.here()
-    assert STATUS_FD not in os.environ  # programs that a handler starts are nobody's children here
-    link.send(Status(live=True, ready=True))
-    assert b'"ready": true' in os.read(reader, 4_096)
-    with (tmp_path / "database").open("wb") as file:
-        os.dup2(file.fileno(), status)
+def test_nothing_is_written_to_a_descriptor_that_is_not_the_supervisors_socket_any_more(tmp_path, monkeypatch):
+    """A handler that closed everything may have made room for a database's file under the socket's number."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        setup = ChildSetup(socket=theirs.fileno(), options=WorkerOptions(target="app:worker", queues=("a", "b")))
+        for name, value in setup.environment().items():
+            monkeypatch.setenv(name, value)
+        link = SupervisorLink.take()
+        assert link.setup == setup
+        assert SupervisorLink.take() is None  # programs that a handler starts are not children of the supervisor
         link.send(Status(live=True, ready=True))
-        link.say_goodbye(0)
-    assert (tmp_path / "database").read_bytes() == b""
-    for descriptor in (reader, status, ends, lifeline):
-        os.close(descriptor)
+        assert b'"ready": true' in ours.recv(4_096)
+        with (tmp_path / "database").open("wb") as file:
+            os.dup2(file.fileno(), theirs.fileno())
+            link.send(Status(live=True, ready=True))
+            link.send(Exiting(status=0))
+        assert (tmp_path / "database").read_bytes() == b""
 
 
 def test_a_supervisor_that_stood_still_does_not_take_its_children_for_silent(file_place):
@@ -65,7 +65,7 @@ def test_a_supervisor_that_stood_still_does_not_take_its_children_for_silent(fil
     worker.signal(signal.SIGTERM)
     assert worker.ended() == 0, worker.output
     assert "silence" not in worker.output
-    assert "says nothing" not in worker.output
+    assert "no status" not in worker.output
 
 
 @pytest.mark.long

@@ -8,10 +8,10 @@ from contextlib import closing, suppress
 
 import pytest
 
-from benchmarks.storming import Crew, lines
-from benchmarks.topology_storm import storm
 from scheduler.errors import BackendUnavailable
 from scheduler.states import LIVE, JobState
+from storms.crew import Crew, lines
+from storms.versions import storm
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_200)]
 

@@ -37,16 +37,6 @@ def test_a_server_comes_back_on_its_port_with_all_that_was_committed(new_postgre
         assert (server.url, value(url, "SELECT count(*) FROM kept")) == (url, number)
 
 
-def test_a_kill_ends_a_statement_under_way(new_postgres_server):
-    server = new_postgres_server()
-    with closing(psycopg.connect(server.url, autocommit=True)) as connection:
-        connection.execute("CREATE TABLE kept (number int)")
-        connection.pgconn.send_query(b"INSERT INTO kept SELECT 1 FROM pg_sleep(60)")
-        server.kill()
-        server.start()
-    assert value(server.url, "SELECT count(*) FROM kept") == 0
-
-
 def test_a_frozen_server_hangs_open_connections_and_new_ones_until_thawed(new_postgres_server):
     server = new_postgres_server()
     with closing(psycopg.connect(server.url, autocommit=True)) as connection:

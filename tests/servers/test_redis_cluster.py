@@ -14,14 +14,6 @@ def test_every_slot_is_served_by_one_of_three_nodes(redis_cluster):
     assert owners == {node.port for node in redis_cluster.nodes}
 
 
-def test_a_node_names_the_owner_of_a_key(redis_cluster):
-    owner = redis_cluster.node_of_slot(SLOT_OF_FOO)
-    owner.command("SET", "foo", "1")
-    stranger = next(node for node in redis_cluster.nodes if node is not owner)
-    with pytest.raises(resp.CommandError, match=f"MOVED {SLOT_OF_FOO} .*:{owner.port}"):
-        stranger.command("GET", "foo")
-
-
 def test_a_killed_node_comes_back_with_its_keys(new_redis_cluster):
     cluster = new_redis_cluster(persistence="always")
     node = cluster.node_of_slot(SLOT_OF_FOO)

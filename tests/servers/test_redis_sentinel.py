@@ -2,8 +2,6 @@
 
 import pytest
 
-from servers import resp
-
 pytestmark = pytest.mark.every_flavour
 
 
@@ -17,16 +15,6 @@ def test_a_replica_takes_the_place_of_a_killed_master(new_sentinel_group):
     new = group.wait_for_other_master(old)
     assert new.command("GET", "key") == b"1"
     assert new.command("SET", "key", "2") == b"OK"
-
-
-def test_an_orderly_failover_leaves_the_old_master_read_only(new_sentinel_group):
-    group = new_sentinel_group(sentinels=1)
-    old = group.master
-    new = group.fail_over()
-    assert new is not old
-    assert new.command("SET", "key", "1") == b"OK"
-    with pytest.raises(resp.CommandError, match="READONLY"):
-        old.command("SET", "key", "2")
 
 
 def test_a_replica_that_became_master_is_master_after_a_restart(new_sentinel_group):

@@ -11,11 +11,6 @@ from servers.redis_server import RedisServer
 pytestmark = pytest.mark.every_flavour
 
 
-def test_the_shared_server_answers(redis_url):
-    port = int(redis_url.rpartition(":")[2].partition("/")[0])
-    assert resp.command(port, "PING") == b"PONG"
-
-
 @pytest.mark.parametrize("persistence", ["everysec", "always"])
 def test_a_killed_server_comes_back_on_its_port_with_its_data(new_redis_server, persistence):
     server = new_redis_server(persistence=persistence)
@@ -27,13 +22,6 @@ def test_a_killed_server_comes_back_on_its_port_with_its_data(new_redis_server, 
             server.command("PING")
         server.start()
         assert (server.url, server.command("GET", "key")) == (url, b"%d" % number)
-
-
-def test_a_restarted_server_keeps_its_data(new_redis_server):
-    server = new_redis_server()
-    server.command("SET", "key", "kept")
-    server.restart()
-    assert server.command("GET", "key") == b"kept"
 
 
 def test_without_persistence_a_restart_forgets(new_redis_server):

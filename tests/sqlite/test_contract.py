@@ -37,7 +37,7 @@ class TestSqliteBackend(BackendContract):
             field=garbage.column,
             write=_writes(garbage),
             states=garbage.states,
-            mended_by_requeue=garbage.mended_by_requeue,
+            repaired_by_requeue=garbage.repaired_by_requeue,
         )
         for name, garbage in ROWS.items()
     }

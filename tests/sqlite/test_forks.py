@@ -19,7 +19,7 @@ QUEUE = "forks"
 
 # A program of its own: a fork in C leaves the hooks of Python, and the test runner's threads, out.
 WITHOUT_HOOKS = """
-import ctypes, gc, json, os, sys, threading
+import ctypes, gc, json, math, os, sys, threading
 from scheduler.jobs import NewJob
 from scheduler_backends.sqlite import SqliteBackend
 
@@ -40,13 +40,20 @@ backend.enqueue([job("parent")])
 waiter = backend.waiter(["forks"])
 while waiter.wait(0.05):
     pass
+# A fork in C at a moment when another thread is inside SQLite, or asks for the interpreter's lock, leaves a child that
+# waits for that thread for ever. So the thread looks at nothing until something is written, and asks patiently.
+waiter._source._next = math.inf
+sys.setswitchinterval(60.0)
 waiting = threading.Thread(target=lambda: waiter.wait(600.0))  # polls the descriptor of inotify
 waiting.start()
 libc = ctypes.PyDLL(None)  # the interpreter's lock stays held, as in a server's own fork
+go, start = os.pipe()  # closed when all are there
 ends = []
 for number in range(4):
     readable, writable = os.pipe()
     if libc.fork() == 0:
+        os.close(start)
+        os.read(go, 1)
         ids = use(f"child-{number}")
         if number % 2:
             assert waiter.wait(30.0)  # a source of its own
@@ -63,12 +70,14 @@ for number in range(4):
         os._exit(0)
     os.close(writable)
     ends.append(readable)
+os.close(start)
 ids = use("parent")
 for end in ends:
     with os.fdopen(end) as text:
         ids += json.loads(text.read())
 waiter.interrupt()
 waiting.join(30)
+waiter._source._next = 0.0
 while waiter.wait(0.05):
     pass
 other = SqliteBackend(sys.argv[1])

@@ -25,7 +25,7 @@ SPAWN = multiprocessing.get_context("spawn")
 
 def work_off(path: str, gate, answers) -> None:
     """What a busy worker does to the store, with a little work in between."""
-    backend = SqliteBackend(path)
+    backend = SqliteBackend(path, timeout=60.0)  # on a loaded machine a commit may take seconds
     backend.ping()
     gate.wait(60)
     done = 0

@@ -9,10 +9,10 @@ from contextlib import closing, suppress
 
 import pytest
 
-from benchmarks.storming import Crew, lines
 from scheduler.errors import BackendUnavailable
 from scheduler.states import LIVE, JobState
 from scheduler_backends.sqlite import SqliteBackend
+from storms.crew import Crew, lines
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_200)]
 

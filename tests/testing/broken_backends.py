@@ -55,10 +55,10 @@ class CallsEveryRepeatADuplicate(DictBackend):
 
 class SharesTheCallersMetadata(DictBackend):
     def _store(self, new, now):
-        answer = super()._store(new, now)
+        result = super()._store(new, now)
         row = self._rows[new.queue, new.id]
         row.job = replace(row.job, metadata=new.metadata)
-        return answer
+        return result
 
 
 class KeepsAReleasedAttempt(DictBackend):
@@ -111,7 +111,7 @@ class RecoversEarly(DictBackend):
 
 
 class LeasesMoreOnARepeat(DictBackend):
-    """A lost answer doubles what a worker holds."""
+    """A lost reply doubles what a worker holds."""
 
     def lease(self, queues, *, token, **options):
         for row in self._rows.values():
@@ -154,25 +154,25 @@ class KeepsErrorsWithoutBound(DictBackend):
 class RequeuesTheAttemptsToo(DictBackend):
     def requeue(self, queue, ids):
         before = {id: job.attempts for id, job in self.get(queue, ids).items()}
-        answers = super().requeue(queue, ids)
-        for answer in answers:
-            if answer.moved:
-                row = self._rows[queue, answer.id]
-                row.job = replace(row.job, attempts=before[answer.id])
-        return answers
+        results = super().requeue(queue, ids)
+        for result in results:
+            if result.moved:
+                row = self._rows[queue, result.id]
+                row.job = replace(row.job, attempts=before[result.id])
+        return results
 
 
 class CancelsUnderAWorker(DictBackend):
     def cancel(self, queue, ids):
-        answers = []
+        results = []
         for id in ids:
             row = self._rows.get((queue, id))
             if row is not None and row.job.state is JobState.LEASED:
                 self._move(row, JobState.CANCELLED, self.clock.now())
-                answers.append(MoveAnswer(id=id, moved=True, state=JobState.CANCELLED))
+                results.append(MoveAnswer(id=id, moved=True, state=JobState.CANCELLED))
             else:
-                answers.extend(super().cancel(queue, [id]))
-        return answers
+                results.extend(super().cancel(queue, [id]))
+        return results
 
 
 class DecodesPayloads(DictBackend):
@@ -253,11 +253,11 @@ class StartsEarly(DictBackend):
     """Moments are kept in whole seconds, rounded down."""
 
     def _store(self, new, now):
-        answer = super()._store(new, now)
+        result = super()._store(new, now)
         row = self._rows[new.queue, new.id]
         if row.job.due_at:
             row.job = replace(row.job, due_at=row.job.due_at.replace(microsecond=0))
-        return replace(answer, job=row.job)
+        return replace(result, job=row.job)
 
 
 class WorksWhenClosed(DictBackend):

@@ -26,8 +26,8 @@ def test_without_faults_it_is_the_backend_it_wraps() -> None:
     clock = ManualClock()
     inner = MemoryBackend(clock=clock, retention=Retention(dead=5.0))
     outer = faulty(inner)
-    (answer,) = outer.enqueue([NewJob(type="a", id="x")])
-    assert answer.job == inner.get("default", ["x"])["x"]
+    (result,) = outer.enqueue([NewJob(type="a", id="x")])
+    assert result.job == inner.get("default", ["x"])["x"]
     assert outer.get("default", ["x"]) == inner.get("default", ["x"])
     assert (outer.retention, outer.in_process) == (Retention(dead=5.0), True)
     assert outer.clock is clock

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 from collections.abc import Iterator, Sequence
@@ -172,9 +173,7 @@ def test_bytes_pass_through(producer: Producer, payload: bytes) -> None:
 
 
 class Shouting:
-    """A serializer of a stranger's."""
-
-    content_type = "text/plain"
+    """Another serializer."""
 
     def dumps(self, value: object) -> bytes:
         return str(value).upper().encode()
@@ -298,6 +297,11 @@ class Fussy(Shouting):
         if isinstance(self.answer, BaseException):
             raise self.answer
         return cast("bytes", self.answer)
+
+
+def test_the_module_json_is_no_serializer_since_it_makes_text(backend: Backend) -> None:
+    with pytest.raises(InvalidJob, match=r"^payload: must be bytes, not str"):
+        Producer(backend, serializer=json).enqueue("send", 1)  # type: ignore[arg-type]  # what the test is about
 
 
 @pytest.mark.parametrize("answer", [KeyError("no such field"), RuntimeError("changed"), "text", None, bytearray(b"x")])

@@ -26,8 +26,9 @@ from scheduler.worker import JobContext, Worker
 from scheduler.worker.handlers import HandlerFunction, Handlers
 from scheduler.worker.inflight import InFlight
 from scheduler.worker.outage import Outage
-from scheduler.worker.run import Run
 from scheduler.worker.runner import JobRunner
+from scheduler.worker.shutdown import Shutdown
+from scheduler.worker.threads import Run
 from scheduler.worker.wake_event import WakeEvent
 
 SOON = 30.0
@@ -174,18 +175,20 @@ class WorkerHarness:
 
 
 class WorkerParts:
-    """The parts of one run without its threads: `run` and `inflight` as a session makes them."""
+    """The parts of one run without its threads: `run` and `inflight` as a lifecycle makes them."""
 
     def __init__(self, harness: WorkerHarness, **changes: object) -> None:
         self.harness = harness
         self.config = harness.config(**changes)
         self.rings = 0  # of the deadlines' wake_event
         logger = GuardedLogger(logging.getLogger("scheduler.worker"))
-        self.outage = Outage(self.config, harness.watch, logger)
+        self.shutdown = Shutdown(self.config, logger)
+        self.outage = Outage(self.config, harness.watch, logger, self.shutdown)
         self.run = Run(
             backend=harness.backend,
             config=self.config,
             wake_event=WakeEvent(),
+            shutdown=self.shutdown,
             outage=self.outage,
             metrics=harness.watch,
             logger=logger,

@@ -71,7 +71,7 @@ def test_a_worker_that_lost_a_lease_tells_its_handler_and_drops_the_outcome(harn
     worker = harness.worker(handler, concurrency=1, **SHORT)
     with worker:
         assert begun.wait(SOON)
-        held = worker._session.inflight.renewable() if worker._session else []
+        held = worker._lifecycle.inflight.renewable() if worker._lifecycle else []
         harness.backend.pause(harness.queue)  # so that this worker does not take it again
         assert not harness.backend.wrapped.release(held)
         harness.until(lambda: reasons)

@@ -9,8 +9,7 @@ import pytest
 from scheduler.errors import BackendClosed, BackendUnavailable, NotSupported, SchemaMismatch, WorkerCrashed
 from scheduler.states import JobState
 from scheduler.testing import faulty_backend
-from scheduler.worker import Worker
-from scheduler.worker import recoverer as recoverer_room
+from scheduler.worker import Worker, maintenance
 from worker.harness import WorkerHarness
 from worker.test_stop import Held, Running
 
@@ -45,7 +44,7 @@ def test_any_contract_method_that_raises_what_will_not_pass_ends_the_worker(
     harness.add_many(3, type="dies", max_retries=1)
     harness.faults.before(method, times=1, error=lambda: error("the reason"))
     if method == "trim":
-        monkeypatch.setattr(recoverer_room, "_TRIM_EVERY", 0.0)
+        monkeypatch.setattr(maintenance, "_TRIM_EVERY", 0.0)
     with Running(worker) as running:
         harness.until(lambda: not worker.running or worker.health.stopping)
         go.set()
@@ -146,7 +145,7 @@ def test_a_closed_backend_is_refused_at_the_start_and_nothing_is_left_behind(har
     with pytest.raises((BackendClosed, WorkerCrashed)), worker:
         harness.until(lambda: not worker.running)
     # A failed run leaves no mark on this thread: its stop would else not wait.
-    assert not getattr(worker._own, "entered", False)
+    assert not worker._own.entered
 
 
 def test_a_waiter_that_fails_when_it_is_closed_does_not_spoil_the_end(

@@ -30,15 +30,18 @@ def of_size(size):
 
 def work():
     steps = [of_size(size) for size in (1, 3, 8, 15, 40, 100)]
+    begun.set()
     while not over:
         random.choice(steps)(random.randrange(17), steps)
 
 over = False
+begun = threading.Event()
 sys.setswitchinterval(1e-6)
 gc.callbacks.append(collecting)
 gc.set_threshold(20, 1_000, 1_000)
 thread = threading.Thread(target=work)
 thread.start()
+begun.wait()
 try:
     for turn in range(40_000):
         with collector_paused():

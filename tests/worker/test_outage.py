@@ -20,6 +20,7 @@ from scheduler.logs import GuardedLogger
 from scheduler.metrics import CountingMetrics
 from scheduler.worker import outage as room
 from scheduler.worker.outage import LONGEST_BACK_OFF, RECOVERY_MARGIN, BackOff, Outage, is_transient
+from scheduler.worker.shutdown import Shutdown
 
 
 class Time:
@@ -41,7 +42,8 @@ def time(monkeypatch: pytest.MonkeyPatch) -> Time:
 
 def an_outage(metrics: CountingMetrics | None = None, **config: float) -> Outage:
     chosen = WorkerConfig(**config)  # type: ignore[arg-type]  # by name
-    return Outage(chosen, metrics or CountingMetrics(), GuardedLogger(logging.getLogger("tests.outage")))
+    logger = GuardedLogger(logging.getLogger("tests.outage"))
+    return Outage(chosen, metrics or CountingMetrics(), logger, Shutdown(chosen, logger))
 
 
 def fail(outage: Outage, error: BaseException | None = None) -> None:

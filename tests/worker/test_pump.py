@@ -14,7 +14,7 @@ from scheduler.states import JobState
 from scheduler.worker.held_job import HeldJob
 from scheduler.worker.outcome import Outcome, Verdict
 from scheduler.worker.pump import Pump
-from worker.harness import WorkerHarness, WorkerParts
+from worker.harness import SOON, WorkerHarness, WorkerParts
 
 
 class Pumped(WorkerParts):
@@ -23,8 +23,7 @@ class Pumped(WorkerParts):
     def __init__(self, harness: WorkerHarness, **changes: object) -> None:
         super().__init__(harness, **changes)
         self.called: list[int] = []
-        self.stopping = False
-        self.pump = Pump(self.run, self.inflight, wake_threads=self.called.append, stopping=lambda: self.stopping)
+        self.pump = Pump(self.run, self.inflight, wake_threads=self.called.append)
 
     def turn(self) -> None:
         """A turn that does not wait for long: the bell has been rung."""
@@ -144,7 +143,7 @@ def test_a_lease_whose_answer_was_lost_is_asked_for_again_with_the_same_token(
     parts = pumped(concurrency=4, queue_buffer=0)
     harness.add_many(3)
     harness.faults.after("lease")
-    parts.stopping = True  # a back-off would be waited out otherwise
+    parts.shutdown.request(SOON)  # a back-off would be waited out otherwise
     parts.turn()
     assert (parts.inflight.held, harness.counts()[JobState.LEASED]) == (0, 3)
     parts.turn()
@@ -176,7 +175,7 @@ def test_whatever_goes_wrong_before_the_jobs_are_taken_in_is_a_lost_answer_too(
     parts.pump._wake_threads = no_more_threads
     with pytest.raises(RuntimeError):
         parts.turn()
-    assert parts.pump.in_doubt
+    assert parts.pump._unanswered is not None
     parts.inflight.start_no_more()
     parts.pump._wake_threads = parts.called.append
     assert parts.pump.give_back()
@@ -302,7 +301,7 @@ def test_a_store_that_is_away_is_not_asked_sooner_because_handlers_return(harnes
 def test_a_stop_ends_the_back_off_at_once(harness: WorkerHarness, pumped: Make) -> None:
     parts = pumped()
     harness.faults.before("lease", times=None)
-    parts.stopping = True
+    parts.shutdown.request(SOON)
     for _ in range(30):  # a minute of back-offs
         parts.turn()
     assert harness.faults.count("lease") == 30
@@ -310,7 +309,7 @@ def test_a_stop_ends_the_back_off_at_once(harness: WorkerHarness, pumped: Make) 
 
 def test_after_an_outage_the_back_off_begins_anew(harness: WorkerHarness, pumped: Make) -> None:
     parts = pumped(poll_interval=0.001)
-    parts.stopping = True
+    parts.shutdown.request(SOON)
     harness.faults.before("lease", times=6)
     for _ in range(7):
         parts.turn()
@@ -336,6 +335,6 @@ def test_what_no_repeat_heals_is_raised(
 
 def test_nothing_in_doubt_is_nothing_to_give_back(harness: WorkerHarness, pumped: Make) -> None:
     parts = pumped()
-    assert not parts.pump.in_doubt
+    assert parts.pump._unanswered is None
     assert not parts.pump.give_back()
     assert harness.faults.count("lease") == 0

@@ -16,9 +16,8 @@ from scheduler.jobs import Job
 from scheduler.metrics import CountingMetrics
 from scheduler.states import JobState
 from scheduler.worker import JobContext, Report, Worker
-from scheduler.worker.pump import Pump
-from scheduler.worker.pump_thread import PumpThread
-from scheduler.worker.shutdown_request import ShutdownRequest
+from scheduler.worker.lifecycle import Lifecycle
+from scheduler.worker.shutdown import OwnThreads
 from worker.harness import SOON, WorkerHarness, WorkerParts
 
 IN_TIME = 3.0
@@ -113,7 +112,7 @@ def test_jobs_given_back_are_first_in_line_in_their_old_order(harness: WorkerHar
         held.wait_begun()
         harness.until(lambda: worker.health.held == 4)
         worker.request_stop(SOON)
-        harness.until(lambda: worker._session and not worker._session.inflight.buffered)
+        harness.until(lambda: worker._lifecycle and not worker._lifecycle.inflight.buffered)
         held.go.set()
         running.report()
     assert [lease.job.id for lease in harness.lease(10)] == jobs[1:]
@@ -129,7 +128,7 @@ def test_nothing_is_started_after_the_stop_although_the_store_does_not_answer(
         harness.until(lambda: worker.health.held == 3)
         gate = harness.faults.block("lease", "release", "complete", times=None)
         worker.request_stop(2.0)
-        harness.until(lambda: worker.health.stopping and worker._session and not worker._session.inflight.buffered)
+        harness.until(lambda: worker.health.stopping and worker._lifecycle and not worker._lifecycle.inflight.buffered)
         held.go.set()
         assert not held.begun.acquire(timeout=0.2)
         gate.release()
@@ -447,7 +446,7 @@ def test_a_store_that_comes_back_during_the_stop_takes_everything(harness: Worke
         harness.until(lambda: worker.health.held == 3)
         harness.faults.before("complete", "release", times=None)
         worker.request_stop(SOON)
-        harness.until(lambda: worker._session and not worker._session.inflight.buffered)
+        harness.until(lambda: worker._lifecycle and not worker._lifecycle.inflight.buffered)
         held.go.set()
         assert harness.faults.wait_for("complete", "release", calls=3)
         harness.faults.clear()
@@ -508,24 +507,23 @@ def test_interrupted_handlers_end_with_the_stop(harness: WorkerHarness) -> None:
     assert harness.job(job.id).attempts == 0
 
 
-def test_the_end_of_the_pump_is_heard_although_its_thread_has_not_ended_yet(harness: WorkerHarness) -> None:
+def test_the_end_of_the_pump_is_heard_although_its_thread_has_not_ended_yet(
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else the stop would look once more, a second later."""
     parts = WorkerParts(harness)
-    ending = ShutdownRequest(0.0)
-    ending.request(0.0)
-    pump = Pump(parts.run, parts.inflight, wake_threads=lambda threads: None, stopping=lambda: True)
-    heard: Future[bool] = Future()
-    thread = PumpThread(
-        pump,
-        parts.inflight,
+    lifecycle = Lifecycle(
+        harness.backend,
         parts.config,
-        wake_event=parts.run.wake_event,
-        ending=ending,
-        enter=lambda: None,
-        crashed=lambda error: None,
-        ended=lambda: heard.set_result(thread.running),
+        parts.runner,
+        metrics=harness.watch,
+        logger=parts.run.logger,
+        own_threads=OwnThreads(),
     )
-    assert not thread.running
-    thread.start()
+    lifecycle.shutdown.request(0.0)
+    heard: Future[bool] = Future()
+    monkeypatch.setattr(lifecycle._woken, "set", lambda: heard.set_result(lifecycle._pumping))
+    assert not lifecycle._pumping
+    lifecycle._pump_thread.start()
     assert heard.result(SOON) is False
-    thread.join(SOON)
+    lifecycle._pump_thread.join(SOON)

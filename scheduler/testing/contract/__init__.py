@@ -8,10 +8,10 @@ A backend's own test file says how to open one, and that is all::
         def open_backend(self):
             return MemoryBackend
 
-`open_backend` gives a callable that takes `clock` and `retention` and answers a new backend; pytest's parameters, such
-as ``params=[1, 8]`` for numbers of partitions, work as ever. Backends opened within one test stand on one store, unless
+`open_backend` gives a callable that takes `clock` and `retention` and returns a new backend; pytest's parameters, such
+as ``params=[1, 8]`` for numbers of partitions, work as usual. Backends opened within one test share one store, unless
 they are `in_process`. The suite asks a backend what it can do and skips, with the reason, what it does not offer. It
-needs fresh queue names alone, so the store may be shared and full.
+needs fresh queue names only, so the store may be shared and full.
 
 A store that decodes what it reads joins the chapter on damage by saying how to spoil a record behind its back::
 

@@ -20,8 +20,8 @@ class CancelContract:
         self, harness: BackendHarness, state: JobState
     ) -> None:
         job, _ = in_state(harness, state, payload=b"work")
-        answers = harness.backend.cancel(harness.queue, [job.id])
-        assert list(answers) == [MoveAnswer(id=job.id, moved=True, state=JobState.CANCELLED)]
+        results = harness.backend.cancel(harness.queue, [job.id])
+        assert list(results) == [MoveAnswer(id=job.id, moved=True, state=JobState.CANCELLED)]
         after = harness.job(job.id)
         assert (after.state, after.due_at, after.payload) == (JobState.CANCELLED, None, b"work")
         assert (after.attempts, after.errors) == (job.attempts, job.errors)
@@ -44,8 +44,8 @@ class CancelContract:
 
     def test_one_answer_per_id_in_order_absent_ones_included(self, harness: BackendHarness) -> None:
         first, second = harness.add(delay=LONG), harness.add(delay=LONG)
-        answers = harness.backend.cancel(harness.queue, [second.id, "nobody", first.id, second.id])
-        assert list(answers) == [
+        results = harness.backend.cancel(harness.queue, [second.id, "nobody", first.id, second.id])
+        assert list(results) == [
             MoveAnswer(id=second.id, moved=True, state=JobState.CANCELLED),
             MoveAnswer(id="nobody", moved=False, state=None),
             MoveAnswer(id=first.id, moved=True, state=JobState.CANCELLED),
@@ -54,7 +54,7 @@ class CancelContract:
 
     def test_an_id_of_another_queue_is_absent(self, harness: BackendHarness) -> None:
         job = harness.add(queue=harness.new_queue(), delay=LONG)
-        assert [answer.state for answer in harness.backend.cancel(harness.queue, [job.id])] == [None]
+        assert [result.state for result in harness.backend.cancel(harness.queue, [job.id])] == [None]
         assert harness.state(job.id, queue=job.queue) is JobState.SCHEDULED
 
     @pytest.mark.parametrize("state", _CANCELLABLE)
@@ -64,8 +64,8 @@ class CancelContract:
         """The new job of that id is leased once, whatever the store left behind of the old one."""
         harness = open_harness(Retention())
         job, _ = in_state(harness, state, id="again")
-        answers = harness.backend.cancel(harness.queue, ["again"])
-        assert list(answers) == [MoveAnswer(id="again", moved=True, state=JobState.CANCELLED)]
+        results = harness.backend.cancel(harness.queue, ["again"])
+        assert list(results) == [MoveAnswer(id="again", moved=True, state=JobState.CANCELLED)]
         assert harness.find(job.id) is None
         assert not any(harness.counts().values())
         harness.add(id="again", payload=b"new")
@@ -80,7 +80,7 @@ class CancelContract:
 
     def test_many_are_cancelled_in_one_call(self, harness: BackendHarness) -> None:
         jobs = harness.add_many(1_500, delay=LONG)
-        assert all(answer.moved for answer in harness.backend.cancel(harness.queue, [job.id for job in jobs]))
+        assert all(result.moved for result in harness.backend.cancel(harness.queue, [job.id for job in jobs]))
         assert harness.counts()[JobState.CANCELLED] == 1_500
 
     def test_cancelling_nothing_is_harmless(self, harness: BackendHarness) -> None:

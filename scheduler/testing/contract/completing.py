@@ -30,7 +30,7 @@ class CompletingContract(TopologyFixtures):
     def test_an_empty_draining_version_is_completed_and_gone_for_good(self, topology_fixture: TopologyFixture) -> None:
         topology_fixture.promote()
         assert topology_fixture.complete() == [topology_fixture.next]
-        assert topology_fixture.complete() == [topology_fixture.next]  # a repeat after a lost answer
+        assert topology_fixture.complete() == [topology_fixture.next]  # a repeat after a lost reply
         assert topology_fixture.versions() == [topology_fixture.next]
 
     def test_the_active_version_is_not_completed(self, topology_fixture: TopologyFixture) -> None:

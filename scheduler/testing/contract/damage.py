@@ -1,5 +1,5 @@
 """
-What cannot be read is never run and harms nobody.
+A record that cannot be read is never run and affects no other.
 
 A store that decodes records joins by the class attribute `damages` of its test class: for each case, how to spoil one
 job's record behind the store's back. Where other records can be spoilt as well, such as those of a queue's partitions,
@@ -95,12 +95,12 @@ class DamageContract:
         kept = check_told(harness, spoilt, damage).state
         for _ in range(2):
             may_move = harness.job(spoilt).state is JobState.DEAD
-            (answer,) = harness.backend.requeue(harness.queue, [spoilt])
-            assert answer.moved == may_move
+            (result,) = harness.backend.requeue(harness.queue, [spoilt])
+            assert result.moved == may_move
             harness.promote()
             harness.recover()
             leases = harness.lease()
-            if answer.moved and damage.mended_by_requeue:
+            if result.moved and damage.repaired_by_requeue:
                 assert [lease.job.attempts for lease in leases] == [1]
                 assert not harness.backend.complete([Completion(lease=lease) for lease in leases])
                 return
@@ -116,9 +116,9 @@ class DamageContract:
         self, harness: BackendHarness, damage: Damage, state: JobState
     ) -> None:
         spoilt = spoilt_job(harness, damage, state)
-        (answer,) = harness.backend.cancel(harness.queue, [spoilt])
-        assert answer.moved
-        assert answer.state is JobState.CANCELLED
+        (result,) = harness.backend.cancel(harness.queue, [spoilt])
+        assert result.moved
+        assert result.state is JobState.CANCELLED
         assert check_told(harness, spoilt, damage).state is JobState.CANCELLED
         assert not harness.lease()
         if harness.clock:

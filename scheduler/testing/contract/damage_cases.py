@@ -48,14 +48,14 @@ class Damage:
     write: called with the backend, the queue and the id; changes the stored record by the store's own means. field: the
     name that `Job.unreadable` then holds; None = whichever. states: in which the record can be spoilt so; a subset of
     `STATES`. waits: the record is of a later format: the job is neither run nor buried, but waits for a newer release.
-    mended_by_requeue: what is spoilt is what a requeue sets anew, so that the job is whole then.
+    repaired_by_requeue: what is spoilt is what a requeue sets anew, so that the job is whole then.
     """
 
     write: Callable[[Backend, str, str], object]
     field: str | None = None
     states: tuple[JobState, ...] = STATES
     waits: bool = False
-    mended_by_requeue: bool = False
+    repaired_by_requeue: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,8 +55,8 @@ class EnqueueContract:
         assert harness.add(max_retries=0).max_retries == 0
 
     def test_one_answer_per_job_in_order(self, harness: BackendHarness) -> None:
-        news = [harness.new(delay=float(number % 3) * LONG) for number in range(30)]
-        assert [answer.job.id for answer in harness.enqueue(*news)] == [new.id for new in news]
+        jobs = [harness.new(delay=float(number % 3) * LONG) for number in range(30)]
+        assert [result.job.id for result in harness.enqueue(*jobs)] == [new.id for new in jobs]
 
     def test_an_empty_batch_is_answered_with_nothing(self, harness: BackendHarness) -> None:
         assert list(harness.backend.enqueue([])) == []
@@ -72,12 +72,12 @@ class EnqueueContract:
 
     @pytest.mark.parametrize("state", list(JobState))
     def test_a_kept_id_changes_nothing_in_any_state(self, harness: BackendHarness, state: JobState) -> None:
-        """Guarantee 9: neither the job nor anything else changes, and the stored one is the answer."""
+        """Guarantee 9: neither the job nor anything else changes, and the stored one is the result."""
         before, _ = in_state(harness, state, payload=b"first", metadata={"a": "1"})
         other = harness.new(id=before.id, payload=b"second", type="other", priority=Priority.URGENT, max_retries=0)
-        (answer,) = harness.enqueue(other)
-        assert not answer.is_new
-        assert answer.job == before
+        (result,) = harness.enqueue(other)
+        assert not result.is_new
+        assert result.job == before
         assert harness.job(before.id) == before
         assert sum(harness.counts().values()) == 1
 
@@ -85,19 +85,19 @@ class EnqueueContract:
     def test_a_repeat_of_the_same_object_counts_as_new_and_stores_nothing(
         self, harness: BackendHarness, state: JobState
     ) -> None:
-        """A lost answer: the nonce tells the repeat from another job, and it is answered with the job as it is now."""
+        """A lost reply: the nonce tells the repeat from another job, and the result is the job as it is now."""
         new = harness.new(delay=LONG) if state in (JobState.SCHEDULED, JobState.CANCELLED) else harness.new()
         before, _ = in_state(harness, state, new)
-        (answer,) = harness.enqueue(new)
-        assert answer.is_new
-        assert answer.job == before == harness.job(new.id)
+        (result,) = harness.enqueue(new)
+        assert result.is_new
+        assert result.job == before == harness.job(new.id)
         assert sum(harness.counts().values()) == 1
 
     def test_the_same_id_twice_in_one_call_counts_as_two_calls(self, harness: BackendHarness) -> None:
         first = harness.new(id="same", payload=b"first")
-        answers = harness.enqueue(first, harness.new(id="same", payload=b"second"), first)
-        assert [answer.is_new for answer in answers] == [True, False, True]
-        assert [answer.job.payload for answer in answers] == [b"first"] * 3
+        results = harness.enqueue(first, harness.new(id="same", payload=b"second"), first)
+        assert [result.is_new for result in results] == [True, False, True]
+        assert [result.job.payload for result in results] == [b"first"] * 3
         assert len(harness.lease()) == 1
 
     def test_an_id_is_unique_within_its_queue_only(self, harness: BackendHarness) -> None:
@@ -108,16 +108,16 @@ class EnqueueContract:
 
     def test_an_idempotency_key_is_stored_once(self, harness: BackendHarness) -> None:
         first = harness.add(idempotency_key="order 7", payload=b"first")
-        (answer,) = harness.enqueue(harness.new(idempotency_key="order 7", payload=b"second"))
-        assert not answer.is_new
-        assert answer.job == harness.job(first.id)
-        assert answer.job.payload == b"first"
+        (result,) = harness.enqueue(harness.new(idempotency_key="order 7", payload=b"second"))
+        assert not result.is_new
+        assert result.job == harness.job(first.id)
+        assert result.job.payload == b"first"
 
     def test_the_caller_cannot_change_a_stored_job(self, harness: BackendHarness) -> None:
         metadata = {"kind": "stored"}
         new = harness.new(metadata=metadata)
-        (answer,) = harness.enqueue(new)
-        for mapping in (metadata, new.metadata, answer.job.metadata, harness.job(new.id).metadata):
+        (result,) = harness.enqueue(new)
+        for mapping in (metadata, new.metadata, result.job.metadata, harness.job(new.id).metadata):
             _try_to_change(mapping)
         assert dict(harness.job(new.id).metadata) == {"kind": "stored"}
 

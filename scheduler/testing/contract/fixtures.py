@@ -34,7 +34,7 @@ class ContractFixtures:
 
     @pytest.fixture
     def open_backend(self) -> OpenBackend:
-        """To be overridden: a callable that takes `clock` and `retention` and answers a new backend."""
+        """To be overridden: a callable that takes `clock` and `retention` and returns a new backend."""
         raise NotImplementedError(f"{type(self).__name__} must override the fixture open_backend")
 
     @pytest.fixture

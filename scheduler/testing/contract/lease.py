@@ -78,7 +78,7 @@ class LeaseContract:
         assert all(served[queue] >= 5 for queue in queues), served
 
     def test_a_repeat_with_the_same_token_answers_the_same_jobs(self, harness: BackendHarness) -> None:
-        """The answer was lost: nothing is leased twice, and attempts go up once."""
+        """The reply was lost: nothing is leased twice, and attempts go up once."""
         harness.add_many(3)
         token = new_token()
         first = harness.lease_once(100, token=token)

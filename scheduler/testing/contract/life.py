@@ -23,7 +23,7 @@ _JOBS = 25
 
 
 class LifeContract:
-    def test_ping_answers(self, harness: BackendHarness) -> None:
+    def test_ping_returns(self, harness: BackendHarness) -> None:
         harness.backend.ping()
         harness.backend.ping()
 

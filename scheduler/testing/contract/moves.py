@@ -34,8 +34,8 @@ def _accepted(refused: Sequence[Lease]) -> bool:
     return not refused
 
 
-def _moved(answers: Sequence[MoveAnswer]) -> bool:
-    return answers[0].moved
+def _moved(results: Sequence[MoveAnswer]) -> bool:
+    return results[0].moved
 
 
 _TRY: Mapping[str, Callable[[BackendHarness, Job, Lease], bool]] = {

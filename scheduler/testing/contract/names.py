@@ -83,8 +83,8 @@ class NamesContract:
             queue = f"{unique} {number}"
             assert not backend.get(queue, ["j"])
             assert not backend.list(queue, JobState.READY).jobs
-            assert [answer.state for answer in backend.cancel(queue, ["j"])] == [None]
-            assert [answer.state for answer in backend.requeue(queue, ["j"])] == [None]
+            assert [result.state for result in backend.cancel(queue, ["j"])] == [None]
+            assert [result.state for result in backend.requeue(queue, ["j"])] == [None]
             assert backend.purge(queue, JobState.DEAD, 1) == 0
             assert {row.queue for row in backend.stats([queue])} == {queue}
 
@@ -110,7 +110,7 @@ class NamesContract:
         listed = harness.listed(JobState.SCHEDULED, limit=7)
         assert sorted(job.id for job in listed) == sorted(ODD_NAMES)
         half = ODD_NAMES[::2]
-        assert all(answer.moved for answer in harness.backend.cancel(harness.queue, half))
+        assert all(result.moved for result in harness.backend.cancel(harness.queue, half))
         assert sorted(job.id for job in harness.listed(JobState.SCHEDULED)) == sorted(ODD_NAMES[1::2])
 
     @pytest.mark.parametrize("joint", [":", "/", ".", "\u200b", "}", " ", "-", "|"], ids=ascii)

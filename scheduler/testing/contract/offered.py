@@ -77,9 +77,9 @@ def report() -> list[str]:
     """A line for each backend of this process that does not offer everything."""
     lines = []
     for backend, missing in sorted(_left_out.items()):
-        told = [
+        reported = [
             f"{what} ({len(tests)} tests)" for what, tests in sorted(missing.items()) if (backend, what) not in _joined
         ]
-        if told:
-            lines.append(f"{backend}: {', '.join(told)}")
+        if reported:
+            lines.append(f"{backend}: {', '.join(reported)}")
     return lines

@@ -75,8 +75,8 @@ class TrimContract:
         harness.advance(1.0)
         assert harness.trim() == 0
         assert harness.job(job.id) == job
-        (answer,) = harness.enqueue(harness.new(id=job.id))
-        assert not answer.is_new
+        (result,) = harness.enqueue(harness.new(id=job.id))
+        assert not result.is_new
         harness.advance(2.0)
         assert harness.trim() <= 1  # a store may drop it by itself, once it is due
         assert harness.find(job.id) is None

@@ -31,8 +31,8 @@ class ReadsContract:
         job = harness.add(delay=LONG)
         assert list(harness.backend.get(harness.queue, [id, job.id])) == [job.id]
         for ask in (harness.backend.cancel, harness.backend.requeue):
-            (answer,) = ask(harness.queue, [id])
-            assert (answer.id, answer.moved, answer.state) == (id, False, None)
+            (result,) = ask(harness.queue, [id])
+            assert (result.id, result.moved, result.state) == (id, False, None)
 
     def test_get_takes_many_ids(self, harness: BackendHarness) -> None:
         jobs = harness.add_many(1_500, delay=LONG)
@@ -108,7 +108,7 @@ class ReadsContract:
         assert sorted(found) == sorted(job.id for job in jobs)
 
     def test_a_walk_survives_that_its_jobs_leave(self, harness: BackendHarness) -> None:
-        """It still ends, and answers only jobs of the state."""
+        """It still ends, and returns only jobs of the state."""
         jobs = harness.add_many(9, delay=LONG)
         page = harness.backend.list(harness.queue, JobState.SCHEDULED, limit=3)
         harness.backend.cancel(harness.queue, [job.id for job in jobs[:6]])

@@ -1,4 +1,4 @@
-"""What is played under lost answers: for each contract method, where it is called, and what a repeat answers."""
+"""What is tried with lost replies: for each contract method, where it is called, and what a repeat results."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from scheduler.testing.job_states import ONCE
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """
-    One contract method under lost answers.
+    One contract method whose reply is lost.
 
     prepare: brings a fresh queue to where the call is made, and returns the call's argument. wait: seconds before the
-    call, in units of the harness's span. call: makes it. told: what is compared of its result. again: the same of a
+    call, in units of the harness's span. call: makes it. compared: what is compared of its result. again: the same of a
     repeat that came after the effect, None = the same as of the first.
     """
 
     prepare: Callable[[BackendHarness, str], Any]
     call: Callable[[Backend, str, Any], Any]
-    told: Callable[[Any], object] = lambda answer: answer
+    compared: Callable[[Any], object] = lambda result: result
     again: object = None
     wait: float = 0.0
 
@@ -81,8 +81,8 @@ def _ids(leases: Sequence[Lease]) -> Sequence[str]:
     return sorted(lease.job.id for lease in leases)
 
 
-def _moves(answers: Sequence[MoveAnswer]) -> object:
-    return [(answer.moved, answer.state) for answer in answers]
+def _moves(results: Sequence[MoveAnswer]) -> object:
+    return [(result.moved, result.state) for result in results]
 
 
 _REFUSED = ["j0", "j1", "j2"]
@@ -90,82 +90,82 @@ CASES: Final = {
     "enqueue": Case(
         prepare=_new_jobs,
         call=lambda backend, _, jobs: backend.enqueue(jobs),
-        told=lambda answers: [(answer.is_new, answer.job.id) for answer in answers],
+        compared=lambda results: [(result.is_new, result.job.id) for result in results],
     ),
     "promote_due": Case(
         prepare=_waiting,
         wait=1.0,
         call=lambda backend, queue, _: backend.promote_due([queue], 100),
-        told=lambda promotion: promotion.next_due,
+        compared=lambda promotion: promotion.next_due,
     ),
     "lease": Case(
         prepare=_ready,
         # A limit so large that no partition's share of it is smaller than what lies there.
         call=lambda backend, queue, token: backend.lease([queue], token=token, worker_id="w", duration=LONG, limit=100),
-        told=lambda leases: sorted(lease.job.id for lease in leases),
+        compared=lambda leases: sorted(lease.job.id for lease in leases),
     ),
     "renew": Case(
         prepare=_leased,
         call=lambda backend, _, leases: backend.renew(leases, LONG),
-        told=lambda renewal: _ids(renewal.refused),
+        compared=lambda renewal: _ids(renewal.refused),
     ),
     "complete": Case(
         prepare=_leased,
         call=lambda backend, _, leases: backend.complete([Completion(lease=lease, result=b"1") for lease in leases]),
-        told=_ids,
+        compared=_ids,
         again=_REFUSED,
     ),
     "retry": Case(
         prepare=_leased,
         call=lambda backend, _, leases: backend.retry(_failures(leases)),
-        told=_ids,
+        compared=_ids,
         again=_REFUSED,
     ),
     "bury": Case(
         prepare=_leased,
         call=lambda backend, _, leases: backend.bury(_failures(leases)),
-        told=_ids,
+        compared=_ids,
         again=_REFUSED,
     ),
     "release": Case(
         prepare=_leased,
         call=lambda backend, _, leases: backend.release(leases),
-        told=_ids,
+        compared=_ids,
         again=_REFUSED,
     ),
     "recover_expired": Case(
         prepare=_leased,
         wait=1.1,
         call=lambda backend, queue, _: backend.recover_expired([queue], 100),
-        told=lambda recovery: (recovery.ready, recovery.dead, recovery.next_expiry),
+        compared=lambda recovery: (recovery.ready, recovery.dead, recovery.next_expiry),
         again=(0, 0, None),
     ),
     "cancel": Case(
         prepare=_waiting,
         call=lambda backend, queue, ids: backend.cancel(queue, ids),
-        told=_moves,
+        compared=_moves,
         again=[(False, JobState.CANCELLED)] * 3,
     ),
     "requeue": Case(
         prepare=_dead,
         call=lambda backend, queue, ids: backend.requeue(queue, ids),
-        told=_moves,
+        compared=_moves,
         again=[(False, JobState.READY)] * 3 + [(False, None)],
     ),
     "get": Case(
         prepare=_waiting,
         call=lambda backend, queue, ids: backend.get(queue, ids),
-        told=sorted,
+        compared=sorted,
     ),
     "list": Case(
         prepare=_waiting,
         call=lambda backend, queue, _: backend.list(queue, JobState.SCHEDULED),
-        told=lambda page: sorted(job.id for job in page.jobs),
+        compared=lambda page: sorted(job.id for job in page.jobs),
     ),
     "stats": Case(
         prepare=_something,
         call=lambda backend, queue, _: backend.stats([queue]),
-        told=lambda rows: [(row.version, dict(row.counts)) for row in rows],
+        compared=lambda rows: [(row.version, dict(row.counts)) for row in rows],
     ),
     "pause": Case(prepare=_something, call=lambda backend, queue, _: backend.pause(queue)),
     "resume": Case(

@@ -1,5 +1,5 @@
 """
-Lost answers: a call that failed, before or after its effect, is repeated, and the store holds what one call leaves.
+Lost replies: a call that failed, before or after its effect, is repeated, and the store holds what one call leaves.
 
 Guarantee 7. Each case is played on two queues: on one the call succeeds at once, on the other it fails first.
 """
@@ -38,14 +38,14 @@ class RepeatsContract:
         if case.wait:
             harness.wait(case.wait * harness.span)
 
-        answer = case.told(case.call(harness.backend, once, first))
+        result = case.compared(case.call(harness.backend, once, first))
         flaky = faulty(harness.backend)
         flaky.faults.before(method) if when == "before" else flaky.faults.after(method)
         with pytest.raises(BackendUnavailable):
             case.call(flaky, repeated, second)
-        again = case.told(case.call(flaky, repeated, second))
+        again = case.compared(case.call(flaky, repeated, second))
 
-        assert again == (answer if when == "before" or case.again is None else case.again)
+        assert again == (result if when == "before" or case.again is None else case.again)
         assert _held(harness, repeated) == _held(harness, once)
 
     def test_every_contract_method_is_tried(self) -> None:
@@ -53,7 +53,7 @@ class RepeatsContract:
 
 
 def _held(harness: BackendHarness, queue: str) -> object:
-    """All that the reads tell of a queue, its name left out; moments too where time is real and goes on."""
+    """All that the reads return for a queue, its name left out; moments too where time is real and goes on."""
     listed = {state: [_told(harness, job) for job in _by_id(harness.listed(state, queue=queue))] for state in JobState}
     ids = [job.id for jobs in listed.values() for job in jobs]
     got = {id: _told(harness, job) for id, job in harness.backend.get(queue, ids).items()}

@@ -43,8 +43,8 @@ class RequeueContract:
 
     def test_requeue_answers_each_id_in_order_absent_ones_included(self, harness: BackendHarness) -> None:
         first, second = in_state(harness, JobState.DEAD)[0], in_state(harness, JobState.DEAD)[0]
-        answers = harness.backend.requeue(harness.queue, [second.id, "nobody", first.id, second.id])
-        assert list(answers) == [
+        results = harness.backend.requeue(harness.queue, [second.id, "nobody", first.id, second.id])
+        assert list(results) == [
             MoveAnswer(id=second.id, moved=True, state=JobState.READY),
             MoveAnswer(id="nobody", moved=False, state=None),
             MoveAnswer(id=first.id, moved=True, state=JobState.READY),
@@ -62,8 +62,8 @@ class RequeueContract:
         harness.add_many(1_500)
         leases = harness.lease(2_000)
         harness.backend.bury([Failure(lease=lease) for lease in leases])
-        answers = harness.backend.requeue(harness.queue, [lease.job.id for lease in leases])
-        assert all(answer.moved for answer in answers)
+        results = harness.backend.requeue(harness.queue, [lease.job.id for lease in leases])
+        assert all(result.moved for result in results)
         assert len(harness.lease(2_000)) == 1_500
 
     def test_requeueing_nothing_is_harmless(self, harness: BackendHarness) -> None:

@@ -28,7 +28,7 @@ class SizesContract:
         assert not harness.backend.release(_lease_all(harness))
         assert not harness.backend.retry([Failure(lease=lease) for lease in _lease_all(harness)])
         assert not harness.backend.bury([Failure(lease=lease) for lease in _lease_all(harness)])
-        assert all(answer.moved for answer in harness.backend.requeue(harness.queue, ids))
+        assert all(result.moved for result in harness.backend.requeue(harness.queue, ids))
         assert not harness.backend.complete([Completion(lease=lease) for lease in _lease_all(harness)])
         assert len(harness.backend.get(harness.queue, ids)) == _JOBS
         counted = harness.numbers()

@@ -38,7 +38,7 @@ class StatsContract:
         rows = harness.backend.stats([*names, names[0]])
         assert [row.queue for row in rows] == sorted(names)
 
-    def test_without_names_every_known_queue_answers(self, harness: BackendHarness) -> None:
+    def test_without_names_every_known_queue_is_returned(self, harness: BackendHarness) -> None:
         other = harness.new_queue()
         harness.add(delay=LONG)
         harness.add(queue=other)

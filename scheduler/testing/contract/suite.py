@@ -1,4 +1,4 @@
-"""The rooms of the suite, and all of them put together: one class that a backend's test file inherits from."""
+"""All chapters of the suite in one class, which the test class of a backend inherits from."""
 
 from __future__ import annotations
 

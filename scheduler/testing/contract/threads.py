@@ -1,4 +1,4 @@
-"""Many threads at once: each move is atomic, whoever else moves (guarantees 8 and 23)."""
+"""Many threads at once: each move is atomic, whatever other threads do (guarantees 8 and 23)."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class ThreadsContract:
             ids = random.sample(range(50), 50)
             return [harness.enqueue(harness.new(id=f"{id}", payload=b"%d" % number))[0].is_new for id in ids]
 
-        answers = [is_new for answer in _all_at_once(enqueue) for is_new in answer]
-        assert answers.count(True) == 50
+        results = [is_new for result in _all_at_once(enqueue) for is_new in result]
+        assert results.count(True) == 50
         assert len(harness.lease()) == 50
 
     def test_a_lease_is_settled_by_one_of_many_and_overlapping_batches_do_not_deadlock(

@@ -97,9 +97,9 @@ class TopologyContract(TopologyFixtures):
         harness = topology_fixture.harness
         job, _ = in_state(harness, state)
         topology_fixture.promote()
-        (answer,) = harness.enqueue(harness.new(id=job.id, payload=b"second"))
-        assert not answer.is_new
-        assert answer.job == harness.job(job.id) == job
+        (result,) = harness.enqueue(harness.new(id=job.id, payload=b"second"))
+        assert not result.is_new
+        assert result.job == harness.job(job.id) == job
 
     def test_jobs_of_a_draining_version_make_every_move_within_it(self, topology_fixture: TopologyFixture) -> None:
         harness = topology_fixture.harness
@@ -165,8 +165,8 @@ class TopologyContract(TopologyFixtures):
         harness = topology_fixture.harness
         second.enqueue([harness.new()])
         topology_fixture.promote()
-        (answer,) = second.enqueue([harness.new()])
-        assert answer.job.queue_version == topology_fixture.next
+        (result,) = second.enqueue([harness.new()])
+        assert result.job.queue_version == topology_fixture.next
         harness.add()
         harness.promote()
         seen = {lease.job.id for lease in harness.lease()}

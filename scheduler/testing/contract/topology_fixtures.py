@@ -1,4 +1,4 @@
-"""The stand for tests of queue versions."""
+"""Fixtures for tests of queue versions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TopologyFixture(NamedTuple):
         self.admin.promote_queue_version(self.harness.queue, self.next, partitions)
 
     def complete(self, finished: Finished = "refuse") -> list[int]:
-        """Complete the first version, and answer the versions that are left."""
+        """Complete the first version, and return the versions that are left."""
         topology = self.admin.complete_draining_version(self.harness.queue, self.first, finished=finished)
         return [version.version for version in topology.versions]
 

@@ -22,37 +22,37 @@ def waiter_on(backend: Backend, queues: Sequence[str]) -> Waiter:
 
 
 def quieten(waiter: Waiter) -> None:
-    """Connect it, and take in what was news until now; bounded, since news may be none."""
+    """Connect it, and take in what has happened until now. Bounded, since it may wake up spuriously."""
     for _ in range(20):
         if not waiter.wait(0.2):
             return
 
 
-def woken(waiter: Waiter, news: WakeReason = WakeReason.JOBS_READY) -> bool:
-    """Whether a wait answers this *news* well before its time-out; it may return early, and in vain, before."""
+def woken(waiter: Waiter, reason: WakeReason = WakeReason.JOBS_READY) -> bool:
+    """Whether a wait results this *reason* well before its time-out; it may return early, and in vain, before."""
     deadline = time.monotonic() + WAIT_TIMEOUT
     while (left := deadline - time.monotonic()) > 0.0:
-        if news in waiter.wait(left):
+        if reason in waiter.wait(left):
             return True
     return False
 
 
-def rings(waiter: Waiter, ring: Callable[[], object], news: WakeReason = WakeReason.JOBS_READY) -> bool:
-    """Whether *ring* wakes a thread that waits already with this *news*."""
-    heard = threading.Event()
+def wakes(waiter: Waiter, act: Callable[[], object], reason: WakeReason = WakeReason.JOBS_READY) -> bool:
+    """Whether *act* wakes a thread that waits already with this *reason*."""
+    woke = threading.Event()
     entered = threading.Event()
 
     def wait() -> None:
         entered.set()
-        if woken(waiter, news):
-            heard.set()
+        if woken(waiter, reason):
+            woke.set()
 
     thread = threading.Thread(target=wait, name="contract-waiter")
     thread.start()
     entered.wait(WAIT_TIMEOUT)
-    ring()
+    act()
     thread.join(2 * WAIT_TIMEOUT)
-    return heard.is_set()
+    return woke.is_set()
 
 
 def returns(wait: Callable[[], object], end: Callable[[], None]) -> bool:

@@ -1,4 +1,4 @@
-"""The ability Wakeups: a waiter is rung when there is news of its queues."""
+"""The ability Wakeups: what happens in a waiter's queues wakes it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scheduler.errors import BackendClosed
 from scheduler.leases import Failure
 from scheduler.states import JobState
 from scheduler.testing.contract.offered import needs
-from scheduler.testing.contract.waiting import WAIT_TIMEOUT, quieten, returns, rings, waiter_on, woken
+from scheduler.testing.contract.waiting import WAIT_TIMEOUT, quieten, returns, waiter_on, wakes, woken
 from scheduler.testing.harness import LONG, BackendHarness
 from scheduler.testing.job_states import in_state
 
@@ -31,8 +31,8 @@ def _paused(harness: BackendHarness) -> None:
     harness.backend.pause(harness.queue)
 
 
-# What rings → how to get there, what then rings, and with which news.
-_NEWS: Mapping[str, tuple[Callable[[BackendHarness], Any], Callable[[BackendHarness, Any], object], WakeReason]] = {
+# By event: how to get there, what to do then, and the reason with which a waiter wakes up.
+_EVENTS: Mapping[str, tuple[Callable[[BackendHarness], Any], Callable[[BackendHarness, Any], object], WakeReason]] = {
     "enqueue": (_nothing, lambda harness, _: harness.add(), WakeReason.JOBS_READY),
     "enqueue for soon": (_nothing, lambda harness, _: harness.add(delay=_SOON), WakeReason.EARLIER_DUE_TIME),
     "enqueue sooner than the next": (
@@ -82,26 +82,26 @@ class WakeupsContract:
         with closing(waiter_on(harness.backend, [harness.queue])) as waiter:
             yield waiter
 
-    @pytest.mark.parametrize("news", sorted(_NEWS))
-    def test_news_ends_a_wait(self, harness: BackendHarness, waiter: Waiter, news: str) -> None:
-        prepare, ring, kind = _NEWS[news]
+    @pytest.mark.parametrize("event", sorted(_EVENTS))
+    def test_an_event_ends_a_wait(self, harness: BackendHarness, waiter: Waiter, event: str) -> None:
+        prepare, act, kind = _EVENTS[event]
         prepared = prepare(harness)
         quieten(waiter)
-        assert rings(waiter, lambda: ring(harness, prepared), kind), f"{news} did not wake the waiter"
+        assert wakes(waiter, lambda: act(harness, prepared), kind), f"{event} did not wake the waiter"
 
-    @pytest.mark.parametrize("news", sorted(_NEWS))
-    def test_news_between_two_waits_is_not_lost(self, harness: BackendHarness, waiter: Waiter, news: str) -> None:
-        prepare, ring, kind = _NEWS[news]
+    @pytest.mark.parametrize("event", sorted(_EVENTS))
+    def test_an_event_between_two_waits_is_not_lost(self, harness: BackendHarness, waiter: Waiter, event: str) -> None:
+        prepare, act, kind = _EVENTS[event]
         prepared = prepare(harness)
         quieten(waiter)
-        ring(harness, prepared)
+        act(harness, prepared)
         assert woken(waiter, kind)
 
     def test_a_recovered_job_rings(self, harness: BackendHarness, waiter: Waiter) -> None:
         harness.leased(harness.span)
         harness.wait(1.1 * harness.span)
         quieten(waiter)
-        assert rings(waiter, harness.recover)
+        assert wakes(waiter, harness.recover)
 
     def test_every_waiter_is_rung(self, harness: BackendHarness, waiter: Waiter) -> None:
         with closing(waiter_on(harness.backend, [harness.new_queue(), harness.queue])) as other:
@@ -177,4 +177,4 @@ class WakeupsContract:
         self, harness: BackendHarness, second: Backend, waiter: Waiter
     ) -> None:
         quieten(waiter)
-        assert rings(waiter, lambda: second.enqueue([harness.new()]))
+        assert wakes(waiter, lambda: second.enqueue([harness.new()]))

@@ -19,7 +19,7 @@ _CLOSE = 0.01  # seconds: stores may round to milliseconds
 def check_agreement(
     harness: BackendHarness, model: Model, queues: Sequence[str], ids: Sequence[str], now: datetime
 ) -> None:
-    """Get of all *ids*, list of all states that hold one, and stats of *queues* tell what the model holds."""
+    """Get of all *ids*, list of all states that hold one, and stats of *queues* agree with the model."""
     for queue in queues:
         expected = {id: model.rows[queue, id].job for id in ids if (queue, id) in model.rows}
         got = dict(harness.backend.get(queue, ids))
@@ -36,7 +36,7 @@ def check_agreement(
 
 
 def check_lease_order(leases: Sequence[Lease], leasable: Sequence[ModelJob]) -> None:
-    """*leases*, the answer of one call, are the foremost of each partition, and in order."""
+    """*leases*, the result of one call, are the foremost of each partition, and in order."""
     left = {(row.job.queue, row.job.id): row for row in leasable}
     taken = [left.pop((lease.job.queue, lease.job.id)) for lease in leases]
     for place, row in enumerate(taken):

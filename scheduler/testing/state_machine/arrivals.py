@@ -53,7 +53,7 @@ class Arrivals(Drive):
 
     @rule(places=picks)
     def enqueue_again(self, places: list[int]) -> None:
-        """The same objects, as after a lost answer, in whatever state their jobs are by now."""
+        """The same objects, as after a lost reply, in whatever state their jobs are by now."""
         self._enqueue(pick(self.asked, places))
 
     @rule(seconds=st.sampled_from([0.5, 1.0, 5.0, 12.0, 40.0]), limit=limits)
@@ -80,6 +80,6 @@ class Arrivals(Drive):
         return new
 
     def _enqueue(self, jobs: Sequence[NewJob]) -> None:
-        answers = self.harness.backend.enqueue(jobs)
-        for new, answer in zip(jobs, answers, strict=True):
-            self.model.enqueue(new, answer, self.now)
+        results = self.harness.backend.enqueue(jobs)
+        for new, result in zip(jobs, results, strict=True):
+            self.model.enqueue(new, result, self.now)

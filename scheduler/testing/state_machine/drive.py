@@ -1,7 +1,7 @@
 """
-What all rules stand on: a backend and the model side by side, compared after each step.
+The base of all rules: a backend and the model side by side, compared after each step.
 
-Time stands on a grid: it moves by halves of a second and leases last for odd quarters, so that no lease ends at the
+Time moves on a grid by halves of a second and leases last for odd quarters, so that no lease ends at the
 very moment at which it is looked at, and every moment survives a store that keeps milliseconds.
 """
 
@@ -55,7 +55,7 @@ class Drive(RuleBasedStateMachine):
     def take(self, retention: Retention) -> None:
         """A harness with this retention, and two queues that it has never seen."""
         self.harness = self._take(retention)
-        assert self.harness.clock is not None, "the model needs a clock that stands still"
+        assert self.harness.clock is not None, "the model needs a clock that stops"
         self.clock = self.harness.clock
         self.queues = [self.harness.new_queue(), self.harness.new_queue()]
         versions = {row.queue: row.version for row in self.harness.backend.stats(self.queues)}
@@ -91,6 +91,6 @@ def pick(items: Sequence[T], places: Sequence[int]) -> list[T]:
     return [items[-1 - place % len(items)] for place in places] if items else []
 
 
-def check_refused(answer: Sequence[Lease], expected: Sequence[Lease]) -> None:
+def check_refused(result: Sequence[Lease], expected: Sequence[Lease]) -> None:
     """Each lease that is not held is refused as often as it was handed in."""
-    assert Counter(answer) == Counter(expected), "the leases that are not held are refused, and no others"
+    assert Counter(result) == Counter(expected), "the leases that are not held are refused, and no others"

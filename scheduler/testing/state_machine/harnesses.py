@@ -11,7 +11,7 @@ from scheduler.testing.harness import BackendHarness, OpenBackend
 
 class Harnesses:
     """
-    One harness a retention for all sequences, since connecting is dear and each sequence takes fresh queues.
+    One harness a retention for all sequences, since connecting takes long and each sequence takes fresh queues.
 
     A backend that is `in_process` is opened anew for each: then nothing that it remembers, such as whose turn it is,
     keeps hypothesis from playing a failed sequence again.

@@ -28,7 +28,7 @@ class Leasing(Drive):
         again=st.booleans(),
     )
     def lease(self, places: Sequence[int], limit: int, duration: float, owner: str, *, again: bool) -> None:
-        """Once, and at times once more with the same token, as after a lost answer."""
+        """Once, and at times once more with the same token, as after a lost reply."""
         names, token = [self.queues[place] for place in places], new_token()
 
         def call() -> Sequence[Lease]:
@@ -36,13 +36,13 @@ class Leasing(Drive):
 
         leasable = self.model.leasable(names)
         leases = call()
-        assert bool(leases) == bool(leasable), "an empty answer means that nothing was leasable"
+        assert bool(leases) == bool(leasable), "an empty result means that nothing was leasable"
         check_lease_order(leases, leasable)
-        answer = call() if again and leases else leases
-        assert set(leases) <= set(answer), "a repeat answers with all that is held"
-        assert len(answer) <= limit
-        assert all(lease.token == token for lease in answer)
-        more = [lease for lease in answer if lease not in set(leases)]
+        result = call() if again and leases else leases
+        assert set(leases) <= set(result), "a repeat returns all that is held"
+        assert len(result) <= limit
+        assert all(lease.token == token for lease in result)
+        more = [lease for lease in result if lease not in set(leases)]
         self.model.lease([*leases, *more], owner, self.now + timedelta(seconds=duration), self.now)
         self.given.extend([*leases, *more])
 

@@ -9,7 +9,7 @@ from scheduler.testing.state_machine.versions import Versions
 
 class BackendMachine(Arrivals, Operating, Versions):
     """
-    Made anew for each sequence. take: answers a harness, with a manual clock, whose backend has the given retention.
+    Made anew for each sequence. take: returns a harness, with a manual clock, whose backend has the given retention.
 
     give_back: called with that harness when the sequence has ended.
     """

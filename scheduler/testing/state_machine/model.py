@@ -1,5 +1,5 @@
 """
-The contract as a plain dict: what a store's answers are compared with, move by move.
+The contract as a plain dict: what a store's results are compared with, move by move.
 
 Where the contract leaves a choice (which of the ready jobs a lease takes, which job a limited purge deletes), the model
 checks that the store's choice is allowed and follows it. It knows no store and does no scheduling of its own.
@@ -31,16 +31,16 @@ class Model:
 
     # What the calls do. `now` is the clock's moment of the call.
 
-    def enqueue(self, new: NewJob, answer: Enqueued, now: datetime) -> None:
-        """One answer of an enqueue."""
+    def enqueue(self, new: NewJob, result: Enqueued, now: datetime) -> None:
+        """One result of an enqueue."""
         row = self.rows.get((new.queue, new.id))
         if row is None:
-            assert answer.is_new, "a new job was called a duplicate"
-            job = fresh(new, self.active(new.queue), answer.job.partition, now)
+            assert result.is_new, "a new job was called a duplicate"
+            job = fresh(new, self.active(new.queue), result.job.partition, now)
             row = self.rows[new.queue, new.id] = ModelJob(job=job, new=new)
         else:
-            assert answer.is_new == (row.new.nonce == new.nonce), "is_new is true for a repeat of the same NewJob alone"
-        assert settled(answer.job, now) == settled(row.job, now), "the answer is not the stored job"
+            assert result.is_new == (row.new.nonce == new.nonce), "is_new is true for a repeat of the same NewJob only"
+        assert settled(result.job, now) == settled(row.job, now), "the result is not the stored job"
 
     def promote(self, now: datetime) -> None:
         """All that is due."""
@@ -49,7 +49,7 @@ class Model:
                 self._move(row, JobState.READY, now)
 
     def lease(self, leases: Sequence[Lease], owner: str, expires_at: datetime, now: datetime) -> None:
-        """The answer of one lease call."""
+        """The result of one lease call."""
         for lease in leases:
             row = self.rows.get((lease.job.queue, lease.job.id))
             assert row is not None, "a job was leased that is not stored"
@@ -81,7 +81,7 @@ class Model:
         return row is not None
 
     def fail(self, failure: Failure, state: JobState, now: datetime) -> bool:
-        """Retry and bury: answers whether it was the holder's."""
+        """Retry and bury: returns whether it was the holder's."""
         row = self.holder(failure.lease)
         if row is None:
             return False
@@ -110,7 +110,7 @@ class Model:
         return state
 
     def ask(self, move: str, queue: str, id: str, now: datetime) -> MoveAnswer:
-        """Cancel and requeue: the answer to be given."""
+        """Cancel and requeue: the result to be given."""
         row = self.rows.get((queue, id))
         if row is None:
             return MoveAnswer(id=id, moved=False, state=None)
@@ -129,7 +129,7 @@ class Model:
             if job.finished_at and job.finished_at + timedelta(seconds=self.retention.seconds(job.state)) <= now:
                 del self.rows[key]
 
-    # What stands in it
+    # What it holds
 
     def active(self, queue: str) -> int:
         """The version that takes new jobs."""

@@ -1,4 +1,4 @@
-"""A job as the model keeps it, and what follows from it alone."""
+"""A job as the model keeps it, and what follows from it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def fresh(new: NewJob, version: int, partition: int, now: datetime) -> Job:
 
 
 def settled(job: Job, now: datetime) -> Job:
-    """*job* as it stands once everything due is promoted: a job due now may be stored either way."""
+    """*job* as it is once everything due is promoted: a job due now may be stored either way."""
     if job.state in WAITING and due(job) <= now:
         return replace(job, state=JobState.READY, due_at=None)
     return job

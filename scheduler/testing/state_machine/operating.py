@@ -28,8 +28,8 @@ class Operating(Settling):
             if move == "requeue" and not self.model.among([queue], JobState.DEAD):
                 self.fail([0], 0.0, None, stale=False, counted=True, bury=True)
             wanted = [*wanted, *(row.job.id for row in self.model.among([queue], *MOVES[move].sources))]
-        answers = (self.harness.backend.cancel if move == "cancel" else self.harness.backend.requeue)(queue, wanted)
-        assert list(answers) == [self.model.ask(move, queue, id, self.now) for id in wanted]
+        results = (self.harness.backend.cancel if move == "cancel" else self.harness.backend.requeue)(queue, wanted)
+        assert list(results) == [self.model.ask(move, queue, id, self.now) for id in wanted]
 
     @rule(place=queues, state=st.sampled_from(_PURGEABLE), limit=limits)
     def purge(self, place: int, state: JobState, limit: int) -> None:

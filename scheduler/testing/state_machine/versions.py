@@ -44,8 +44,8 @@ class Versions(Drive):
         if version == self.model.active(queue) or counts:
             with pytest.raises(TopologyError) as refusal:
                 admin.complete_draining_version(queue, version, finished=finished)
-            told = {JobState(state): count for state, count in refusal.value.counts.items() if count}
-            assert version == self.model.active(queue) or counts.items() <= told.items()
+            counts_given = {JobState(state): count for state, count in refusal.value.counts.items() if count}
+            assert version == self.model.active(queue) or counts.items() <= counts_given.items()
             return
         topology = admin.complete_draining_version(queue, version, finished=finished)
         versions.remove(version)

@@ -10,7 +10,7 @@ from ledger import note
 
 from scheduler import Job, JobContext, RetryPolicy, Worker, WorkerConfig, backend_from_url
 
-LEASE, RECOVER_INTERVAL = 1.0, 2.0
+LEASE, RECOVER_INTERVAL = float(os.environ.get("LEASE", "1")), 2.0
 
 backend = backend_from_url(os.environ["JOBS"])
 worker = Worker(
@@ -18,7 +18,7 @@ worker = Worker(
     WorkerConfig(
         concurrency=4,
         lease_duration=LEASE,
-        heartbeat_interval=0.3,
+        heartbeat_interval=0.3 * LEASE,
         recover_interval=RECOVER_INTERVAL,
         poll_interval=0.2,
         shutdown_grace=float(os.environ.get("GRACE", "20")),

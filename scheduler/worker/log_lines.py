@@ -1,35 +1,63 @@
-"""What a worker logs about a job that failed or died."""
+"""What a worker logs: its start, and jobs that failed or died."""
 
 from __future__ import annotations
 
 import logging
 import traceback
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Literal
 
+import scheduler
+from scheduler.backend import Backend
+from scheduler.config import WorkerConfig
 from scheduler.jobs import ErrorDetail, Job
 from scheduler.logs import GuardedLogger, printable
 from scheduler.worker.outcome import summary
 
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
+_SHOWN = 20  # names of a list; a program may have hundreds
 _LONGEST = 64 * 1024  # characters of a traceback in a log
 
 
+def log_start(logger: GuardedLogger, config: WorkerConfig, types: Sequence[str], backend: Backend) -> None:
+    """Log one line: who the worker is and what it serves. The repr of a store holds no password."""
+    if not types:
+        logger.warning("This worker has no handlers: every job will wait for another one")
+    if not logger.isEnabledFor(logging.INFO):
+        return  # to look the version up takes longer than all the rest
+    logger.info(
+        "Worker %s started: queues %s; %d threads; job types %s; %r; version %s",
+        printable(config.worker_id),
+        _listed(config.queues),
+        config.concurrency,
+        _listed(types) or "none",
+        backend,
+        scheduler.__version__,
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(map(printable, names[:_SHOWN])) + more
+
+
 def named(job: Job) -> str:
-    """A job's id and type, for a line of a log."""
+    """Return a job's id and type, for a log message."""
     return f"{printable(job.id)} ({printable(job.type)})"
 
 
 def fields(job: Job) -> dict[str, object]:
-    """What every record about a job carries as `extra`. The names are public: dashboards and alerts rest on them."""
+    """Return the `extra` of every record about a job. The names are public: dashboards and alerts rely on them."""
     return {"job_id": job.id, "job_type": job.type, "queue": job.queue, "attempt": job.attempts}
 
 
 class JobLog:
     """
-    errors: "message" = an error's class, message and, where the job is dead, traceback. "kind" = its class alone.
+    Logs what happened to jobs.
 
-    Messages and tracebacks may quote what a job carries; classes do not.
+    errors: "message" = an error's class, its message and, if the job is dead, its traceback. "kind" = only its class:
+    messages and tracebacks may quote what a job carries.
     """
 
     def __init__(self, logger: GuardedLogger, errors: Literal["message", "kind"]) -> None:
@@ -37,7 +65,7 @@ class JobLog:
         self._whole = errors == "message"
 
     def failed(self, job: Job, error: ErrorDetail, delay: float, raised: BaseException | None) -> None:
-        """An attempt failed, for *raised* where an exception was the reason; the next one is due after *delay*."""
+        """Log that an attempt failed, because of *raised* or None; the next one is due after *delay* seconds."""
         self._logger.warning(
             "Job %s failed (attempt %d of %d) and is tried again in %.3g s: %s",
             named(job),
@@ -50,7 +78,7 @@ class JobLog:
         )
 
     def dead(self, job: Job, error: ErrorDetail, raised: BaseException | None) -> None:
-        """The job does not run again."""
+        """Log that the job does not run again."""
         self._logger.error(
             "Job %s is dead (attempt %d of %d): %s",
             named(job),
@@ -62,7 +90,7 @@ class JobLog:
         )
 
     def result_dropped(self, job: Job, error: ErrorDetail) -> None:
-        """The job succeeded, and what its handler returned is not kept."""
+        """Log that the job succeeded, but what its handler returned is not kept."""
         reason = self._reason(error)
         self._logger.warning("The result of job %s is dropped: %s", named(job), reason, extra=fields(job))
 
@@ -70,11 +98,11 @@ class JobLog:
         return printable(summary(error) if self._whole else error.kind)
 
     def _exc_info(self, raised: BaseException | None) -> ExcInfo | None:
-        """What logging is given of *raised*; None where its handlers could not write that, and would drop the line."""
+        """Return *raised* for logging; None if log handlers could not write it, and would drop the line."""
         if raised is None or not self._whole:
             return None
         try:
-            # A tuple, since logging would ask an exception itself for its truth, which its class may define.
+            # A tuple: logging would test the truth of an exception itself, which its class may define.
             found = type(raised), raised, raised.__traceback__
             text = "".join(traceback.format_exception(*found))
             text.encode()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from scheduler.errors import BackendClosed, BackendUnavailable
-from scheduler.worker.ticker import Ticker
+from scheduler.worker.threads import Ticker
 from worker.harness import SOON
 
 
@@ -116,7 +116,7 @@ def test_it_tells_who_it_is_before_its_first_turn(make: Make) -> None:
     ticker = make(duty, enter=lambda: entered.append(threading.get_ident()))
     ticker.start()
     assert duty.wait_for(1)
-    assert entered == [ticker.ident]
+    assert entered == [ticker._thread.ident]
 
 
 def test_a_duty_that_waits_elsewhere_is_interrupted_by_the_stop(make: Make) -> None:
@@ -149,7 +149,7 @@ def test_an_interrupt_that_fails_is_told_and_stops_nobody_from_stopping(
 
 def test_one_that_never_started_counts_as_ended(make: Make) -> None:
     ticker = make(Duty())
-    assert ticker.ident is None
+    assert ticker._thread.ident is None
     assert ticker.join(0.0)
     ticker.stop()
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from scheduler.worker.pool import BoundedPool
+from scheduler.worker.threads import BoundedPool
 from worker.harness import SOON
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from scheduler.leases import Failure, Lease
-from scheduler.worker import suspects
+from scheduler.worker import pump as module
 from scheduler.worker.outcome import Verdict
-from scheduler.worker.suspects import set_apart, trial_left
+from scheduler.worker.pump import set_apart, trial_left
 from worker.test_inflight import Table, done, some
 
 
@@ -77,7 +77,7 @@ def test_nothing_is_to_be_leased_while_one_is_about_to_begin_or_has_just_begun(m
     row = table.start()
     assert row.lease.job.crashes == 2
     assert trial_left(table) > 0.0
-    monkeypatch.setattr(suspects, "_TRIAL", 0.0)
+    monkeypatch.setattr(module, "_TRIAL", 0.0)
     assert trial_left(table) == 0.0
     monkeypatch.undo()
     table.finish(row, done(row))

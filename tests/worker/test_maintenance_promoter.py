@@ -8,7 +8,7 @@ from scheduler.abilities import WAKE_HORIZON, Wakeups
 from scheduler.errors import BackendClosed, BackendUnavailable
 from scheduler.leases import Promotion
 from scheduler.states import JobState
-from scheduler.worker.promoter import Promoter
+from scheduler.worker.maintenance import Promoter
 from worker.harness import WorkerHarness, WorkerParts
 
 

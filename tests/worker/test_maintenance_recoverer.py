@@ -10,7 +10,7 @@ from scheduler.leases import Completion, Recovery
 from scheduler.queues import Retention
 from scheduler.states import JobState
 from scheduler.testing import ManualClock
-from scheduler.worker.recoverer import Recoverer
+from scheduler.worker.maintenance import Recoverer
 from scheduler_backends.memory import MemoryBackend
 from worker.harness import WorkerHarness, WorkerParts
 

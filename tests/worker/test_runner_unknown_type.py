@@ -7,7 +7,7 @@ from datetime import timedelta
 from scheduler.jobs import ErrorDetail, ErrorRecord
 from scheduler.leases import Failure, Lease
 from scheduler.worker.outcome import Outcome, Verdict
-from scheduler.worker.unknown import UNKNOWN_TYPE_WAITING
+from scheduler.worker.runner import UNKNOWN_TYPE_WAITING
 from worker.test_context import NOW
 from worker.test_runner import a_lease, a_runner
 

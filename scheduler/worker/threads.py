@@ -1,0 +1,169 @@
+"""The threads of a run: what they share, those that repeat one duty, the handlers' pool, and the one behind start()."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import SimpleQueue
+
+from scheduler.backend import Backend
+from scheduler.config import WorkerConfig
+from scheduler.logs import GuardedLogger
+from scheduler.metrics import Metrics
+from scheduler.worker.outage import BackOff, Outage, is_transient
+from scheduler.worker.shutdown import Shutdown
+from scheduler.worker.wake_event import WakeEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What the threads of one run share. wake_event: the pump's. outage: the state of the calls of all threads."""
+
+    backend: Backend
+    config: WorkerConfig
+    wake_event: WakeEvent
+    shutdown: Shutdown
+    outage: Outage
+    metrics: Metrics
+    logger: GuardedLogger
+
+
+class Ticker:
+    """
+    A thread that calls *duty*, which returns the seconds until its next call, until `stop()`.
+
+    While the store is away the duty is repeated, with back-off, without an end. Any other error is a bug: it is passed
+    to *crashed* and ends the thread, unless *lasting*, which goes on for as long as it is needed. The thread is a
+    daemon: an exiting interpreter does not wait for it.
+
+    Args:
+        name: The thread's name.
+        duty: Called on the thread.
+        crashed: Called on the thread, or on the one that calls `stop()`, with an error that is no passing failure.
+        enter: Called once, on the thread, before the first turn.
+        interrupt: Called by `stop()`, to end a duty that waits elsewhere.
+        wake_event: Ends a pause, as `set()` does; given where the duty's own module sets it.
+        lasting: Whether the thread goes on after an error.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        duty: Callable[[], float],
+        crashed: Callable[[BaseException], None],
+        *,
+        enter: Callable[[], None],
+        interrupt: Callable[[], None] | None = None,
+        wake_event: WakeEvent | None = None,
+        lasting: bool = False,
+    ) -> None:
+        self._duty = duty
+        self._crashed = crashed
+        self._enter = enter
+        self._interrupt = interrupt
+        self._lasting = lasting
+        self._wake_event = WakeEvent() if wake_event is None else wake_event
+        self._stopping = False
+        self._back_off = BackOff()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Start the thread; the first turn comes at once."""
+        self._thread.start()
+
+    def set(self) -> None:
+        """Have the next turn now. Any thread."""
+        self._wake_event.set()
+
+    def stop(self) -> None:
+        """Ask the thread to end after the turn under way. Any thread."""
+        self._stopping = True
+        self._wake_event.set()
+        if self._interrupt is not None:
+            try:
+                self._interrupt()
+            except BaseException as error:  # noqa: BLE001 - the other threads are to be stopped as well
+                self._crashed(error)
+
+    def join(self, timeout: float) -> bool:
+        """Wait for the end up to *timeout* seconds; True if it has come. A thread never started counts as ended."""
+        if self._thread.ident is None:
+            return True
+        self._thread.join(max(0.0, timeout))
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        self._enter()
+        while not self._stopping:
+            try:
+                pause = self._duty()
+                self._back_off.reset()
+            except BaseException as error:  # noqa: BLE001 - a service thread must not vanish, whatever was raised
+                if not is_transient(error):
+                    self._crashed(error)
+                    if not self._lasting:
+                        return
+                pause = self._back_off.next()
+            if pause > 0.0 and not self._stopping:
+                self._wake_event.wait(pause)
+
+
+class BoundedPool:
+    """
+    At most *concurrency* handler threads, each started when it is first needed. It wakes threads; it queues no jobs.
+
+    A thread that is woken runs *shift*, which takes jobs from the in-flight table until none is left. So a batch of
+    no-op jobs wakes few threads, and none for a job that another thread has taken. One thread wakes them.
+
+    Daemon threads, and so no `ThreadPoolExecutor`: Python joins that one's threads at exit before anybody can stop the
+    worker, so that a worker with enough to do would keep the interpreter for ever, as would a stuck thread.
+    """
+
+    def __init__(self, concurrency: int, shift: Callable[[], None], enter: Callable[[], None]) -> None:
+        self._concurrency = concurrency
+        self._shift = shift
+        self._enter = enter
+        self._threads: list[threading.Thread] = []
+        self._idle = threading.Semaphore(0)  # threads that wait and that no call is meant for
+        self._calls: SimpleQueue[bool] = SimpleQueue()  # False = end
+
+    def wake_threads(self, threads: int) -> None:
+        """Have so many more threads run a shift. The caller keeps the number of running shifts within bounds."""
+        for _ in range(threads):
+            if not self._idle.acquire(blocking=False) and len(self._threads) < self._concurrency:
+                name = f"scheduler-job_{len(self._threads)}"
+                thread = threading.Thread(target=self._work, name=name, daemon=True)
+                thread.start()  # raises if the system allows this process no more
+                self._threads.append(thread)
+            self._calls.put(True)
+
+    def close(self, *, wait: bool) -> None:
+        """Let the threads end after the shift under way; *wait* for that, which is for ever if one is stuck."""
+        for _ in self._threads:
+            self._calls.put(False)
+        if wait:
+            for thread in self._threads:
+                thread.join()
+
+    def _work(self) -> None:
+        self._enter()
+        while self._calls.get():
+            self._shift()
+            self._idle.release()
+
+
+class Background(threading.Thread):
+    """Calls *work* once, on a daemon thread. error: what it raised."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        super().__init__(name="scheduler-worker", daemon=True)
+        self._work = work
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Call the work, on the thread."""
+        try:
+            self._work()
+        except BaseException as error:  # noqa: BLE001 - raised where somebody sees it
+            self.error = error

@@ -1,0 +1,1 @@
+"""Storms: processes of producers and workers under load, with kills and pauses, and a ledger of what they did."""
