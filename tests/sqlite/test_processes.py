@@ -7,6 +7,7 @@ import os
 import signal
 import sqlite3
 import time
+import traceback
 from contextlib import closing
 from pathlib import Path
 
@@ -141,6 +142,9 @@ def enqueue_in_child(backend: SqliteBackend) -> None:
             backend.enqueue([NewJob(type="child", queue=QUEUE)])
         backend.close()
         code = 0
+    except BaseException:
+        traceback.print_exc()  # else nobody sees why the test has failed
+        raise
     finally:
         os._exit(code)
 
