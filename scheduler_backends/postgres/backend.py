@@ -25,7 +25,6 @@ from scheduler_backends.postgres.settle import SettleHooks
 from scheduler_backends.postgres.statements import Statements
 from scheduler_backends.postgres.store import Store
 from scheduler_backends.postgres.waiter import WaiterHooks
-from scheduler_backends.sql.moments import to_micros
 
 
 class PostgresBackend(
@@ -50,8 +49,6 @@ class PostgresBackend(
         listen_url: a direct URL of the server for LISTEN then; percent-encoded where it is an option of a URL.
     """
 
-    clock: Clock | None
-
     def __init__(
         self,
         engine_or_url: sa.Engine | str,
@@ -73,7 +70,6 @@ class PostgresBackend(
         )  # fmt: skip
         engine, options = opened(engine_or_url, options)
         self.retention = options.retention
-        self.clock = None if clock is None else check_kind("clock", clock, Clock)
         self._shown = without_password(engine.url.render_as_string(hide_password=True))
         tables = Schema(options.schema, options.prefix, may_migrate=options.migrate)
         owned = not isinstance(engine_or_url, sa.Engine)
@@ -89,7 +85,7 @@ class PostgresBackend(
             schema=tables,
             statements=texts,
             retention=self.retention,
-            now=self._now,
+            clock=None if clock is None else check_kind("clock", clock, Clock),
             channel=channel,
             notifier=Notifier(lambda queues: database.run(texts.enqueue.notify, {"channel": channel, "name": queues})),
             listening=listening,
@@ -100,11 +96,17 @@ class PostgresBackend(
         """Return a backend for ``postgresql://user@host:5432/name``, options: the arguments and libpq's."""
         return cls(url)
 
+    @property
+    def clock(self) -> Clock | None:
+        """None = the server's own time; tests set one."""
+        return self._store.clock
+
+    @clock.setter
+    def clock(self, clock: Clock | None) -> None:
+        self._store.clock = clock
+
     def __repr__(self) -> str:
         return f"PostgresBackend({self._shown!r})"
 
     def close(self) -> None:
         self._store.close()
-
-    def _now(self) -> int | None:
-        return None if self.clock is None else to_micros(self.clock.now())

@@ -3,38 +3,39 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final
 
+from scheduler.clock import Clock
 from scheduler.queues import Retention
 from scheduler.waiting import WaiterRegistry
 from scheduler_backends.postgres.database import Database, Rows
 from scheduler_backends.postgres.migration import Schema
 from scheduler_backends.postgres.notifier import Notifier
 from scheduler_backends.postgres.statements import Statements
+from scheduler_backends.sql.moments import to_micros
 from scheduler_backends.sql.unreadable import UnreadableLog
 
 _log: Final = logging.getLogger("scheduler.postgres")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Store:
     """
     The parts of one backend.
 
-    now: returns microseconds since 1970 where a test has passed a clock, None = the server's own time. channel: of
-    LISTEN and NOTIFY. listening: where LISTEN works, None = nowhere. known_queues: those that this process has entered
-    in the table of queues; entering one twice is harmless. turns: counts lease calls, so that each begins with another
-    queue; `next()` on it is atomic.
+    clock: for tests; None = the server's own time. channel: of LISTEN and NOTIFY. listening: where LISTEN works, None =
+    nowhere. known_queues: those that this process has added to the table of queues; adding one twice is harmless.
+    turns: counts lease calls, so that each begins with another queue; `next()` on it is atomic.
     """
 
     database: Database
     schema: Schema
     statements: Statements
     retention: Retention
-    now: Callable[[], int | None]
+    clock: Clock | None
     channel: str
     notifier: Notifier
     listening: Database | None
@@ -42,6 +43,10 @@ class Store:
     known_queues: set[str] = field(default_factory=set)
     turns: Iterator[int] = field(default_factory=count)
     unreadable: UnreadableLog = field(default_factory=lambda: UnreadableLog(_log))
+
+    def now(self) -> int | None:
+        """Return microseconds since 1970 by a test's clock, None = the server's own time."""
+        return None if self.clock is None else to_micros(self.clock.now())
 
     def run(self, statement: str, **parameters: Any) -> Rows:
         """Run one statement and return its rows. The moment is added to the parameters."""

@@ -31,12 +31,12 @@ class Moments(NamedTuple):
 def moments_of(job: NewJob, now: int) -> Moments:
     """Return the moments of *job*, stored at *now*."""
     run_at = later(now, job.delay or 0.0) if job.run_at is None else to_micros(job.run_at)
-    return Moments(run_at, due_at=max(run_at, now), created_at=now)
+    return Moments(run_at, max(run_at, now), now)
 
 
 def values_of(job: NewJob) -> list[object]:
     """Return the values of the columns `STORED`."""
-    values = list(_values(job))
+    values = [*_values(job)]
     for place, encode in _ENCODERS:
         values[place] = encode(values[place])
     return values
