@@ -33,7 +33,7 @@ def test_a_url_with_a_password_is_not_shown(pytester: pytest.Pytester) -> None:
 
 
 def test_without_a_url_the_suite_is_skipped_and_says_why(pytester: pytest.Pytester) -> None:
-    result = run(pytester, *SUITE, "-rs", "-k", "ping_answers")
+    result = run(pytester, *SUITE, "-rs", "-k", "ping_returns")
     result.assert_outcomes(skipped=1, deselected=result.parseoutcomes()["deselected"])
     result.stdout.fnmatch_lines(["*no backend to test: give --scheduler-backend URL*"])
 
@@ -54,7 +54,7 @@ def test_a_stranger_s_backend_is_found_by_its_url_and_passes(pytester: pytest.Py
 
 
 def test_an_unknown_url_fails_with_a_clear_error(pytester: pytest.Pytester) -> None:
-    result = run(pytester, *SUITE, "--scheduler-backend", "nosuch://", "-k", "ping_answers")
+    result = run(pytester, *SUITE, "--scheduler-backend", "nosuch://", "-k", "ping_returns")
     result.assert_outcomes(errors=1, deselected=result.parseoutcomes()["deselected"])
     result.stdout.fnmatch_lines(["*no installed package offers a backend for nosuch://*"])
 
