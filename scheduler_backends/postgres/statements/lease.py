@@ -12,6 +12,7 @@ from scheduler_backends.postgres.statements.parts import (
     QUEUES,
     after,
     held,
+    is_row,
     row_of,
 )
 from scheduler_backends.postgres.statements.states import READY
@@ -67,7 +68,7 @@ UPDATE {job} AS job SET lease_until = {after("%(duration)s::bigint")} FROM held 
 WITH held AS MATERIALIZED (
     SELECT job.queue, job.id
     FROM unnest(%(queues)s::text[], %(ids)s::text[]) AS asked (queue, id)
-    JOIN {job} AS job ON job.queue = asked.queue AND job.id = asked.id AND job.lease_token = %(token)s::uuid
+    JOIN {job} AS job ON {is_row("asked")} AND job.lease_token = %(token)s::uuid
     {LOCKED}
 )
 UPDATE {job} AS job SET state = {DEAD}, finished_at = {NOW}, {FREE} FROM held WHERE {IS_HELD} RETURNING job.id"""
