@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import pytest
 
@@ -28,10 +29,14 @@ class PipeSource:
         self.looks = 0
         self.looked = threading.Event()
         self.closed = 0
-        self.users: set[int] = set()
+        self._in_use = threading.Lock()
+        self.overlaps = 0  # uses by two threads at once
 
     def look(self, now: float) -> WakeReason:
-        self.users.add(threading.get_ident())
+        with self._alone():
+            return self._look()
+
+    def _look(self) -> WakeReason:
         self.looks += 1
         self.looked.set()
         if self.is_away:
@@ -48,8 +53,18 @@ class PipeSource:
         os.write(self.writable, b"x")
 
     def close(self) -> None:
-        self.users.add(threading.get_ident())
-        self.closed += 1
+        with self._alone():
+            self.closed += 1
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        is_free = self._in_use.acquire(blocking=False)
+        self.overlaps += not is_free
+        try:
+            yield
+        finally:
+            if is_free:
+                self._in_use.release()
 
 
 class Waiting:
@@ -136,12 +151,12 @@ def test_the_first_wait_after_an_outage_returns_any(waiting):
     assert waiting.waiter.wait(0.0) == WakeReason.NONE
 
 
-def test_the_thread_that_waits_closes_the_source(waiting):
+def test_no_source_is_closed_while_a_thread_uses_it(waiting):
     result = waiting.in_thread()
     waiting.waiter.close()
     assert result() == WakeReason.NONE
     assert waiting.source.closed
-    assert threading.get_ident() not in waiting.source.users
+    assert not waiting.source.overlaps
     assert waiting.waiter.wait(LONG) == WakeReason.NONE
     waiting.waiter.close()
 
