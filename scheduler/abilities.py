@@ -1,4 +1,4 @@
-"""What a store may offer besides the contract: protocols, found by `isinstance`."""
+"""What a store may offer beyond the contract: protocols, found by `isinstance`."""
 
 from __future__ import annotations
 

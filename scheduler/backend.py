@@ -1,5 +1,5 @@
 """
-The storage contract: one method for each lawful move. `scheduler.abilities` has what a store may offer besides.
+The storage contract: one method for each lawful move. `scheduler.abilities` has what a store may offer beyond it.
 
 `Backend` checks the arguments of every call and passes them to one abstract hook; a store implements the hooks. Calls
 are batched, and atomic for each job. Every call may be repeated after a lost reply without a second effect. No

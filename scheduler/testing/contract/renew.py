@@ -82,7 +82,7 @@ class RenewContract:
         assert not harness.backend.complete([Completion(lease=kept)])
 
     def test_what_was_not_named_is_held_until_it_is_recovered(self, harness: BackendHarness) -> None:
-        """A renewal may be made by whoever has not woke of it yet."""
+        """A renewal may be made by a worker that does not know of it yet."""
         kept, named, settled = self._three(harness)
         assert not harness.backend.renew([kept], LONG).refused
         assert not harness.backend.complete([Completion(lease=settled)])

@@ -29,7 +29,7 @@ def quieten(waiter: Waiter) -> None:
 
 
 def woken(waiter: Waiter, reason: WakeReason = WakeReason.JOBS_READY) -> bool:
-    """Whether a wait results this *reason* well before its time-out; it may return early, and in vain, before."""
+    """Return True if a wait returns this *reason* well before its time-out. It may wake up spuriously before that."""
     deadline = time.monotonic() + WAIT_TIMEOUT
     while (left := deadline - time.monotonic()) > 0.0:
         if reason in waiter.wait(left):
