@@ -49,7 +49,7 @@ class LeaseCall:
             bytes, int
         ] = {}  # by partitions that were asked: jobs of this token, those held before included
         self._more: dict[bytes, Partition] = {}  # that have jobs left: another call may use up the hints of them
-        self._unseen: list[Partition] = []  # to be looked at before the result may be empty
+        self._asked: set[bytes] = set()  # the tags of all partitions that were asked or looked at
         self._in_turns = False  # more queues have jobs than one call asks
         self._answered = False
         self._error: BackendError | None = None  # of a partition that could not be asked, the last
@@ -80,14 +80,13 @@ class LeaseCall:
             return self._calls_for(roster, {partitions[0]: min(self._limit, SLICE)})
         relies = self._watch.relies(roster)
         shares = self._shares(roster, WORTH_A_SCRIPT)
-        unknown = roster.those(roster.unglanced) if relies else partitions
         if not shares:
-            return list(map(_glance, dict.fromkeys((*unknown, *roster.in_turn("glance", SLOW)) if relies else unknown)))
+            in_turn = roster.in_turn("glance", SLOW) if relies else []
+            return list(map(_glance, dict.fromkeys((*self._not_asked(roster), *in_turn))))
         seen: list[Partition] = []
         if self._turn % EVERY == 0:
             in_turn = roster.in_turn("glance", SLOW if relies else GLANCES)
             seen = [one for one in in_turn if one not in self._watch.ready]
-        self._unseen = [one for one in unknown if one not in seen]
         return self._calls_for(roster, {one: share for one, share in shares.items() if share}) + list(
             map(_glance, seen)
         )
@@ -103,7 +102,12 @@ class LeaseCall:
         if self._leases:
             return self._calls_for(roster, {one: share for one, share in shares.items() if share})
         # Also those that get no share: whether they have more is exact, and no while they are paused.
-        return self._calls_for(roster, shares) + [_glance(one) for one in self._unseen if one not in shares]
+        return self._calls_for(roster, shares) + [_glance(one) for one in self._not_asked(roster) if one not in shares]
+
+    def _not_asked(self, roster: Roster) -> list[Partition]:
+        """Those that this call must look at before its result may be empty: nothing says that they are."""
+        unknown = roster.those(roster.unglanced) if self._watch.relies(roster) else roster.partitions
+        return [one for one in unknown if one.tag not in self._asked]
 
     def _shares(self, roster: Roster, worth: int) -> dict[Partition, int]:
         """How many jobs are asked of which partition, evenly over the queues that have jobs or over some in turn."""
@@ -141,8 +145,7 @@ class LeaseCall:
 
     def _take(self, answers: Sequence[tuple[Call, object]]) -> None:
         """Note what the partitions gave. Never raises: their jobs must not be lost to an error of another."""
-        asked = {call.partition for call, _ in answers}
-        self._unseen = [partition for partition in self._unseen if partition not in asked]
+        self._asked.update(call.partition.tag for call, _ in answers)
         for call, answer in answers:
             if call.script is MARK:
                 self._store.marks.take(call, answer)

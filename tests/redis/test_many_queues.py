@@ -126,6 +126,29 @@ def test_a_job_costs_as_much_as_if_its_queue_were_the_only_one(worker, commands,
     assert sent == 1
 
 
+def test_jobs_that_are_known_cost_no_work_for_partitions_of_which_nothing_is_known(worker, new_backend, redis_url):
+    def steps() -> int:
+        new_backend(redis_url).enqueue([NewJob(type="t", queue=QUEUES[7])])
+        until(lambda: worker._store.watch.ready)
+        count = 0
+
+        def step(*_: object) -> None:
+            nonlocal count
+            count += 1
+
+        sys.setprofile(step)
+        try:
+            leases = lease(worker, 1)
+        finally:
+            sys.setprofile(None)
+        complete(worker, leases)
+        return count
+
+    usual = min(steps() for _ in range(4))  # one call in a few looks at others in turn
+    worker._store.watch.doubt()  # as after a lost connection: any partition may have jobs
+    assert min(steps() for _ in range(4)) < 2 * usual
+
+
 def test_a_delayed_job_is_known_without_asking_all(worker, commands, new_backend, redis_url):
     producer = new_backend(redis_url)
     producer.enqueue([NewJob(type="t", queue=QUEUES[21], delay=30.0)])
