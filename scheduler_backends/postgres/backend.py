@@ -17,10 +17,10 @@ from scheduler_backends.postgres.engines import listening_engine, opened
 from scheduler_backends.postgres.enqueue import EnqueueHooks
 from scheduler_backends.postgres.lease import LeaseHooks
 from scheduler_backends.postgres.maintenance import MaintenanceHooks
-from scheduler_backends.postgres.migration import Schema
 from scheduler_backends.postgres.notifier import Notifier, channel_of
 from scheduler_backends.postgres.options import Options
 from scheduler_backends.postgres.reads import ReadHooks
+from scheduler_backends.postgres.schema import Schema
 from scheduler_backends.postgres.settle import SettleHooks
 from scheduler_backends.postgres.statements import Statements
 from scheduler_backends.postgres.store import Store

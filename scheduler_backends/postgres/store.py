@@ -12,8 +12,8 @@ from scheduler.clock import Clock
 from scheduler.queues import Retention
 from scheduler.waiting import WaiterRegistry
 from scheduler_backends.postgres.database import Database, Rows
-from scheduler_backends.postgres.migration import Schema
 from scheduler_backends.postgres.notifier import Notifier
+from scheduler_backends.postgres.schema import Schema
 from scheduler_backends.postgres.statements import Statements
 from scheduler_backends.sql.moments import to_micros
 from scheduler_backends.sql.unreadable import UnreadableLog

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import Final
 
-from scheduler.jobs import Job
+from scheduler.jobs import Job, NewJob
 from scheduler.leases import Lease
 from scheduler.limits import MAX_COUNT, MAX_DELAY, MAX_NAME
 from scheduler.states import TERMINAL
@@ -36,6 +36,11 @@ def job_of(row: JobRow, now: int) -> Job:
         return _sound(row, now)
     except Exception:  # noqa: BLE001 - another program may have written anything; field by field it is found out what
         return salvaged(row, now)
+
+
+def is_repeat(row: JobRow, job: NewJob) -> bool:
+    """Return whether *row* has been stored or replaced by *job* itself. It has the nonces of the last four that did."""
+    return type(row.nonce) is str and job.nonce in row.nonce
 
 
 def leases_of(rows: Iterable[tuple[int, JobRow]], token: str) -> tuple[list[Lease], list[Job]]:

@@ -14,7 +14,7 @@ from scheduler.jobs import NewJob
 from scheduler.leases import Enqueued
 from scheduler_backends.sql.columns import JobRow
 from scheduler_backends.sql.connections import Execute, Parameters, executor
-from scheduler_backends.sql.decoding import job_of
+from scheduler_backends.sql.decoding import is_repeat, job_of
 from scheduler_backends.sql.encoding import Moments, moments_of, stored_job, values_of
 from scheduler_backends.sql.moments import WAKE_HORIZON
 from scheduler_backends.sql.slices import slices
@@ -93,7 +93,7 @@ class EnqueueHooks:
         if found is None:
             raise BackendError(f"job {job.id} was neither stored nor found")
         row = JobRow._make(found)
-        return Enqueued(job=job_of(row, moments.created_at), is_new=row.nonce == job.nonce)
+        return Enqueued(job=job_of(row, moments.created_at), is_new=is_repeat(row, job))
 
     def _check_file(self, execute: Execute) -> None:
         _, _, path = execute("PRAGMA database_list", ()).fetchone() or ("", "", "")

@@ -5,35 +5,50 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from scheduler_backends.sql.checks import STRAY, check_clauses
-from scheduler_backends.sql.columns import SQLITE_TYPES, column_clauses
+from scheduler_backends.sql.checks import Bounds
 from scheduler_backends.sql.connections import Execute
-from scheduler_backends.sql.states import FINISHED, LEASED, RETRY_WAIT, WAITING
+from scheduler_backends.sql.schema import Dialect
 from scheduler_backends.sql.versions import check_version, check_versions, script
+
+
+def _bounds(bounds: Bounds) -> str:
+    sides = ((">=", bounds.low), ("<=", bounds.high))
+    return " AND ".join(
+        f"{value} {is_} {bound}" for is_, bound in sides if bound is not None for value in bounds.values
+    )
+
 
 # A rowid table: WITHOUT ROWID was 30 to 60 % slower at batches of 64. No index holds lease_until, so a renewal rewrites
 # only the row.
 # STRICT and the constraints are for other programs. The library's own connections ignore the constraints: see
 # `connection`.
-_DOCUMENTS: Final = {
-    name: f"{name} IS NULL OR json_valid({name}) AND json_type({name}) = '{kind}'"
-    for name, kind in (("retry_policy", "object"), ("metadata", "object"), ("errors", "array"))
+_TYPES: Final = {
+    "text": "TEXT",
+    "uuid": "TEXT",
+    "jsonb": "TEXT",
+    "boolean": "INTEGER",
+    "smallint": "INTEGER",
+    "integer": "INTEGER",
+    "bigint": "INTEGER",
+    "double precision": "REAL",
+    "bytea": "BLOB",
 }
+_DIALECT: Final = Dialect(
+    type_of=_TYPES.__getitem__,
+    key="",
+    documents=lambda kind, columns: " AND ".join(
+        f"({name} IS NULL OR json_valid({name}) AND json_type({name}) = '{kind}')" for name in columns
+    ),
+    bounds=_bounds,
+    tables=" STRICT",
+    jobs=" STRICT",
+    now="strftime('%s') * 1000000",
+)
 _FIRST: Final = (
-    f"""
-CREATE TABLE {{prefix}}job (
-{column_clauses(lambda column: SQLITE_TYPES[column.type])},
-    PRIMARY KEY (queue, id),
-{check_clauses("{prefix}", _DOCUMENTS)}
-) STRICT""",
-    f"CREATE INDEX {{prefix}}job_claim ON {{prefix}}job (queue, priority, due_at, id) WHERE state IN {WAITING}",
-    f"CREATE INDEX {{prefix}}job_leased ON {{prefix}}job (queue, lease_token) WHERE state = {LEASED}",
-    f"CREATE INDEX {{prefix}}job_retry ON {{prefix}}job (queue, due_at, id) WHERE state = {RETRY_WAIT}",
-    f"CREATE INDEX {{prefix}}job_finished ON {{prefix}}job (queue, state, finished_at, id) WHERE state IN {FINISHED}",
-    f"CREATE INDEX {{prefix}}job_stray ON {{prefix}}job (queue) WHERE {STRAY}",
-    """CREATE TABLE {prefix}queue (
-    name TEXT NOT NULL PRIMARY KEY, paused INTEGER NOT NULL DEFAULT 0 CHECK (paused IN (0, 1))
-) STRICT""",
+    *_DIALECT.first_step(),
+    # The numbers of leases: a row.
+    "CREATE TABLE {s}{p}lease_number (last INTEGER NOT NULL) STRICT",
+    "INSERT INTO {s}{p}lease_number (last) VALUES (0)",
 )
 
 STEPS: Final = (_FIRST,)
@@ -74,9 +89,4 @@ def migration_sql(prefix: str, from_version: int, to_version: int | None) -> str
 
 
 def _statements(prefix: str, present: int, last: int) -> Iterator[str]:
-    versions = f"{prefix}schema_version"
-    if present == 0 < last:
-        yield f"CREATE TABLE {versions} (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL)"
-    for version in range(present + 1, last + 1):
-        yield from (statement.format(prefix=prefix) for statement in STEPS[version - 1])
-        yield (f"INSERT INTO {versions} (version, applied_at) VALUES ({version}, strftime('%s') * 1000000)")
+    return _DIALECT.migration(STEPS, schema="", prefix=prefix, present=present, last=last)

@@ -16,7 +16,8 @@ from scheduler.identity import new_token
 from scheduler.jobs import ErrorDetail, NewJob
 from scheduler.leases import Failure
 from scheduler.states import JobState
-from scheduler_backends.postgres import PostgresBackend, migration
+from scheduler_backends.postgres import PostgresBackend
+from scheduler_backends.postgres import schema as schema_module
 from scheduler_backends.postgres.notifier import channel_of
 from scheduler_backends.sql.__main__ import main
 from scheduler_backends.sql.tables import tables
@@ -98,7 +99,7 @@ def test_a_newer_schema_is_left_alone(new_backend, postgres_url, schema):
 def test_an_older_schema_is_brought_up_to_date_with_its_jobs(new_backend, monkeypatch):
     (answer,) = new_backend().enqueue([NewJob(type="mail")])
     step = ("ALTER TABLE {s}{p}job ADD COLUMN remark text", "CREATE INDEX {p}job_remark ON {s}{p}job (remark)")
-    monkeypatch.setattr(migration, "STEPS", (*migration.STEPS, step))  # the next release
+    monkeypatch.setattr(schema_module, "STEPS", (*schema_module.STEPS, step))  # the next release
     careful = new_backend(migrate=False)
     for call in (careful.ping, careful.check_schema):
         with pytest.raises(SchemaMismatch, match="version 1, and this release needs 2"):
