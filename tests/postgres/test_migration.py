@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import multiprocessing
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -130,7 +131,7 @@ def test_the_tables_are_as_sqlalchemy_is_told(backend, schema):
     backend.migrate()
     engine = backend._store.database.engine
     told = tables(schema=schema, prefix="")
-    for table in (told.job, told.queue, told.schema_version):
+    for table in [getattr(told, field.name) for field in dataclasses.fields(told)]:
         columns = {column["name"]: column for column in sa.inspect(engine).get_columns(table.name, schema=schema)}
         assert set(columns) == set(table.columns.keys())
         for column in table.columns:
