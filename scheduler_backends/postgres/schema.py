@@ -4,57 +4,41 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from psycopg import sql
 from sqlalchemy.dialects.postgresql.base import RESERVED_WORDS
 
 from scheduler.errors import SchemaMismatch
 from scheduler_backends.postgres.database import Database, Driver
-from scheduler_backends.sql.checks import Bounds
-from scheduler_backends.sql.connections import Execute, Result
-from scheduler_backends.sql.schema import Dialect
+from scheduler_backends.sql.connections import Execute
+from scheduler_backends.sql.schema import Dialect, Schema, script
 from scheduler_backends.sql.states import WAITING
-from scheduler_backends.sql.versions import check_version, check_versions, script
 
 _log = logging.getLogger("scheduler.postgres")
 _TIMEOUT = 600.0  # seconds: a migration waits for others, and builds indexes
-
-
-def _bounds(bounds: Bounds) -> str:
-    least, greatest = (
-        f"{of}({', '.join(bounds.values)})" if len(bounds.values) > 1 else bounds.values[0]
-        for of in ("least", "greatest")  # which leave out NULL
-    )
-    low = [] if bounds.low is None else [f"{least} >= {bounds.low}"]
-    high = [] if bounds.high is None else [f"{greatest} <= {bounds.high}"]
-    return " AND ".join(low + high)
-
 
 # Collation "C" compares ids as bytes: faster, and the same after an upgrade of the operating system's locales.
 # Every job is updated at least once, by its lease, so pages are left half empty for the new versions. At a fill factor
 # of 85, a lease-and-delete cycle took 869 bytes of log instead of 618, and 35 to 77 % of the renewals were heap-only
 # updates instead of 97 to 100 %. These are possible only because no index has lease_until.
 # There are many dead rows: vacuum runs by their number, not by a share of the table.
-_DIALECT: Final = Dialect(
+DIALECT: Final = Dialect(
     type_of=str,
     key=' COLLATE "C"',
     documents=lambda kind, columns: f"'{kind}' = ALL (ARRAY[{', '.join(map('jsonb_typeof({})'.format, columns))}])",
-    bounds=_bounds,
+    least="least",
+    greatest="greatest",
     tables="",
     jobs=""" WITH (
     fillfactor = 50,
     autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 1,
     autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_threshold = 5000
 )""",
-    now="(extract(epoch FROM now()) * 1000000)::bigint",
-)
-_FIRST: Final = (
-    *_DIALECT.first_step(),
-    # The numbers of leases.
-    "CREATE SEQUENCE {s}{p}lease_number",
-    f"""
+    further=(
+        # The numbers of leases.
+        "CREATE SEQUENCE {s}{p}lease_number",
+        f"""
 CREATE VIEW {{s}}{{p}}job_status AS
 SELECT queue, id, type, priority,
        CASE WHEN state IN {WAITING} AND due_at <= extract(epoch FROM now()) * 1000000 THEN 'ready'
@@ -74,14 +58,13 @@ FROM {{s}}{{p}}job AS job LEFT JOIN LATERAL (
     FROM jsonb_array_elements(CASE jsonb_typeof(job.errors) WHEN 'array' THEN job.errors END)
         WITH ORDINALITY AS each (error, place)
 ) AS history ON true""",
-    "COMMENT ON VIEW {s}{p}job_status IS 'jobs for people to read: fields of Job, states by name, times as timestamps'",
+        "COMMENT ON VIEW {s}{p}job_status IS 'jobs for people to read: fields of Job, states by name, times as timestamps'",
+    ),
+    now="(extract(epoch FROM now()) * 1000000)::bigint",
 )
 
-STEPS: Final = (_FIRST,)
-"""The statements of each version, from 1. A step that was ever released never changes."""
 
-
-class Schema:
+class PostgresSchema(Schema):
     """
     The schema *schema* of a database, with tables whose names begin with *prefix*.
 
@@ -89,18 +72,19 @@ class Schema:
     """
 
     def __init__(self, schema: str, prefix: str, *, may_migrate: bool) -> None:
-        self._schema = schema
-        self._prefix = prefix
-        self._may_migrate = may_migrate
-        self._caller_prepared = False
         # Some names are words of SQL, and need quotes.
         self.quoted = f'"{schema}"' if schema in RESERVED_WORDS else schema
-        self._versions = f"{self.quoted}.{prefix}schema_version"
+        # Not to_regclass(): after waiting for a lock it may return what was there before.
+        exists = f"""SELECT FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE n.nspname = '{schema}' AND c.relname = '{prefix}schema_version'"""
+        super().__init__(DIALECT, place=f"{self.quoted}.", prefix=prefix, may_migrate=may_migrate, exists=exists)
+        self._schema = schema
+        self._caller_prepared = False
 
     def prepare(self, driver: Driver) -> None:
         """Check the version before a process's first statement, and warn of settings that cost much."""
         settings = "SELECT current_setting('server_encoding'), current_setting('default_transaction_isolation')"
-        encoding, isolation = _row(_on(driver)(settings, {}))
+        ((encoding, isolation),) = _on(driver)(settings, {}).fetchall()
         if encoding != "UTF8":
             raise SchemaMismatch(f"the database has the encoding {encoding}; create one with ENCODING 'UTF8'")
         if isolation != "read committed":
@@ -109,7 +93,7 @@ class Schema:
                 "with 'read committed' it would not",
                 isolation,
             )
-        if not self._is_current(_on(driver), may_migrate=self._may_migrate):
+        if not self.is_current(_on(driver)):
             self.migrate(driver)
 
     def prepare_on(self, execute: Execute, database: Database) -> None:
@@ -119,34 +103,17 @@ class Schema:
         On that connection: a pool that is shared may have no other one.
         """
         if not self._caller_prepared:
-            if not self._is_current(execute, may_migrate=self._may_migrate):
+            if not self.is_current(execute):
                 database.unchecked(self.migrate)
             self._caller_prepared = True
 
     def check(self, driver: Driver) -> None:
         """Raise `SchemaMismatch` unless the schema is up to date."""
-        self._is_current(_on(driver), may_migrate=False)
-
-    def _is_current(self, execute: Execute, *, may_migrate: bool) -> bool:
-        """Whether the schema is up to date. `SchemaMismatch` when it is not, and must not be migrated."""
-        present = self._version(execute)
-        check_version(present, len(STEPS), may_migrate=may_migrate)
-        return present == len(STEPS)
+        self.is_current(_on(driver), may_migrate=False)
 
     def version(self, driver: Driver) -> int:
         """Return the version in the database, 0 = none."""
-        return self._version(_on(driver))
-
-    def _version(self, execute: Execute) -> int:
-        # No statement may fail, which would end a caller's transaction.
-        # Not to_regclass(): after waiting for a lock it may return what was there before.
-        tables = """SELECT FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-WHERE n.nspname = %(schema)s AND c.relname = %(table)s"""
-        named = {"schema": self._schema, "table": f"{self._prefix}schema_version"}
-        if execute(tables, named).fetchone() is None:
-            return 0
-        (version,) = _row(execute(f"SELECT coalesce(max(version), 0) FROM {self._versions}", {}))
-        return int(version)
+        return self.version_of(_on(driver))
 
     def migrate(self, driver: Driver) -> int:
         """Bring the schema up to date in one transaction and return how many steps that took."""
@@ -160,12 +127,11 @@ WHERE n.nspname = %(schema)s AND c.relname = %(table)s"""
                 run(f"SET LOCAL statement_timeout = '{_TIMEOUT:.0f}s'", {})
                 # Before anything else: two that create the same schema at once would fail.
                 run(f"SELECT pg_advisory_xact_lock({self._lock})", {})
-                present = self._version(run)
-                check_version(present, len(STEPS), may_migrate=True)
-                schemas = run("SELECT FROM pg_namespace WHERE nspname = %(schema)s", {"schema": self._schema})
-                with_schema = schemas.fetchone() is None
-                for statement in (*self._statements(present, len(STEPS), with_schema=with_schema), "COMMIT"):
-                    run(statement, {})
+                named = {"schema": self._schema}
+                if not run("SELECT FROM pg_namespace WHERE nspname = %(schema)s", named).fetchall():
+                    run(self._create, {})
+                steps = self.migrate_on(run)
+                run("COMMIT", {})
             except BaseException:
                 if not driver.closed:
                     run("ROLLBACK", {})
@@ -173,20 +139,17 @@ WHERE n.nspname = %(schema)s AND c.relname = %(table)s"""
         finally:
             if limit is not None:
                 driver.limit = limit  # type: ignore[attr-defined]  # as above
-        return len(STEPS) - present
+        return steps
 
     def migration_sql(self, from_version: int, to_version: int | None) -> str:
         """Return what `migrate` runs between two versions (0 = no schema, None = the newest), as a transaction."""
-        last = check_versions(from_version, to_version, len(STEPS))
-        statements = self._statements(from_version, last, with_schema=from_version == 0)
-        return script(("BEGIN", f"SELECT pg_advisory_xact_lock({self._lock})", *statements, "COMMIT"))
+        schema = [self._create] if from_version == 0 else []
+        statements = self.statements(from_version, to_version)
+        return script("BEGIN", f"SELECT pg_advisory_xact_lock({self._lock})", *schema, *statements, "COMMIT")
 
-    def _statements(self, present: int, last: int, *, with_schema: bool) -> list[str]:
-        found: list[str] = []
-        if with_schema:
-            found.append(f"CREATE SCHEMA IF NOT EXISTS {self.quoted}")
-        found += _DIALECT.migration(STEPS, schema=f"{self.quoted}.", prefix=self._prefix, present=present, last=last)
-        return found
+    @property
+    def _create(self) -> str:
+        return f"CREATE SCHEMA IF NOT EXISTS {self.quoted}"
 
     @property
     def _lock(self) -> int:
@@ -197,7 +160,3 @@ WHERE n.nspname = %(schema)s AND c.relname = %(table)s"""
 def _on(driver: Driver) -> Execute:
     # Never prepared: no text comes twice, and some cannot be.
     return lambda statement, parameters: driver.execute(sql.SQL(statement), parameters or None, prepare=False)
-
-
-def _row(result: Result) -> Sequence[Any]:
-    return result.fetchone() or ()

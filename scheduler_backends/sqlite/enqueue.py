@@ -18,7 +18,6 @@ from scheduler_backends.sql.decoding import is_repeat, job_of
 from scheduler_backends.sql.encoding import Moments, moments_of, stored_job, values_of
 from scheduler_backends.sql.moments import WAKE_HORIZON
 from scheduler_backends.sql.slices import slices
-from scheduler_backends.sqlite import schema
 from scheduler_backends.sqlite.errors import OUTSIDE_ERRORS, translated
 from scheduler_backends.sqlite.store import Store, accept_any_text
 
@@ -58,9 +57,9 @@ class EnqueueHooks:
         try:
             self._check_file(execute)
             if not self._store.file.is_open:  # otherwise its schema was checked
-                options = self._store.file.options
-                if not schema.is_current(execute, options.prefix, may_migrate=options.migrate):
-                    schema.migrate(execute, options.prefix)
+                schema = self._store.file.schema
+                if not schema.is_current(execute):
+                    schema.migrate_on(execute)
             now = self._store.now()
             results = []
             for job in checked:
@@ -89,14 +88,14 @@ class EnqueueHooks:
     def _result(self, execute: Execute, job: NewJob, moments: Moments, *, is_stored: bool) -> Enqueued:
         if is_stored:
             return Enqueued(job=stored_job(job, *moments), is_new=True)
-        found = execute(self._store.statements.find, (job.queue, job.id)).fetchone()
-        if found is None:
+        found = execute(self._store.statements.find, (job.queue, job.id)).fetchall()
+        if not found:
             raise BackendError(f"job {job.id} was neither stored nor found")
-        row = JobRow._make(found)
+        row = JobRow._make(found[0])
         return Enqueued(job=job_of(row, moments.created_at), is_new=is_repeat(row, job))
 
     def _check_file(self, execute: Execute) -> None:
-        _, _, path = execute("PRAGMA database_list", ()).fetchone() or ("", "", "")
+        (_, _, path), *_ = execute("PRAGMA database_list", ()).fetchall() or [("", "", "")]
         ours = self._store.file.path
         if not path or not Path(path).samefile(ours):
             raise ConfigError("connection", f"is one to {path or 'no file'}, and this store's jobs are in {ours}")
@@ -109,12 +108,8 @@ class _Rows:
         self.rowcount = cursor.rowcount
         self._rows = cursor.fetchall() if cursor.description else []
 
-    def fetchone(self) -> Sequence[Any] | None:
-        return self._rows.pop(0) if self._rows else None
-
     def fetchall(self) -> Sequence[Sequence[Any]]:
-        rows, self._rows = self._rows, []
-        return rows
+        return self._rows
 
 
 def _run_on(connection: sqlite3.Connection) -> Execute:

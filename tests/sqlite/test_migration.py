@@ -47,7 +47,7 @@ def test_threads_that_use_an_empty_file_at_once_make_it_once(path, share):
 def test_an_older_schema_is_brought_up_to_date_with_its_jobs(backend, path, monkeypatch):
     (answer,) = backend.enqueue([NewJob(type="mail")])
     step = ("ALTER TABLE {p}job ADD COLUMN remark TEXT", "CREATE INDEX {p}job_remark ON {p}job (remark)")
-    monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, step))  # the next release
+    monkeypatch.setattr(schema.DIALECT, "steps", (*schema.DIALECT.steps, step))  # the next release
     with closing(SqliteBackend(path, migrate=False)) as careful:
         for call in (careful.ping, careful.check_schema):
             with pytest.raises(SchemaMismatch, match="version 1, and this release needs 2"):
