@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
+from urllib.parse import urlencode
 
 import sqlalchemy as sa
 
-from scheduler.errors import ConfigError
 from scheduler.limits import check_count, check_kind, check_number
 from scheduler.queues import Retention
-from scheduler_backends.postgres.urls import database_url, parsed
-from scheduler_backends.sql.versions import check_identifier
+from scheduler.urls import split_options
+from scheduler_backends.postgres.urls import OF_THE_DRIVER, database_url
+from scheduler_backends.sql.options import check_identifier, parsers_of, with_options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +41,7 @@ class Options:
         check_count("pool_size", self.pool_size, at_least=1, at_most=1_000)
 
     def within(self, url: str) -> tuple[sa.URL, Options]:
-        """Return *url* for the driver, and these options with those of the URL. No option may be in both."""
-        place, found = parsed(url)
-        for name in found:
-            if getattr(self, name) != getattr(_DEFAULTS, name):
-                raise ConfigError(name, "is given twice: in the URL, and as an argument")
-        return database_url("url", place), dataclasses.replace(self, **found)  # type: ignore[arg-type]  # by name
-
-
-_DEFAULTS = Options()
+        """Return *url* for the driver, and these options with those of the URL."""
+        place, found = split_options(url, {**parsers_of(Options), **OF_THE_DRIVER})
+        driver = {name: str(found.pop(name)) for name in OF_THE_DRIVER if name in found}
+        return database_url("url", f"{place}?{urlencode(driver)}" if driver else place), with_options(self, found)

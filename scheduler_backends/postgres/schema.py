@@ -58,7 +58,7 @@ FROM {{s}}{{p}}job AS job LEFT JOIN LATERAL (
     FROM jsonb_array_elements(CASE jsonb_typeof(job.errors) WHEN 'array' THEN job.errors END)
         WITH ORDINALITY AS each (error, place)
 ) AS history ON true""",
-        "COMMENT ON VIEW {s}{p}job_status IS 'jobs for people to read: fields of Job, states by name, times as timestamps'",
+        "COMMENT ON VIEW {s}{p}job_status IS 'jobs for people: fields of Job, states by name, times as timestamps'",
     ),
     now="(extract(epoch FROM now()) * 1000000)::bigint",
 )

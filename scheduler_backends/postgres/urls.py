@@ -8,21 +8,10 @@ from urllib.parse import urlencode
 import sqlalchemy as sa
 
 from scheduler.errors import ConfigError
-from scheduler.urls import RETENTION_OPTIONS, Parser, boolean, retention_from, split, split_options
+from scheduler.urls import Parser, split, split_options
 
-_OPTIONS: Mapping[str, Parser] = {
-    **RETENTION_OPTIONS,
-    "schema": str,
-    "prefix": str,
-    "migrate": boolean,
-    "timeout": float,
-    "pool_size": int,
-    "pool_timeout": float,
-    "pgbouncer": boolean,
-    "listen_url": str,
-}
 # The query parameters for libpq itself; its others would name another database, or undo a limit of ours.
-_OF_THE_DRIVER: Mapping[str, Parser] = dict.fromkeys(
+OF_THE_DRIVER: Mapping[str, Parser] = dict.fromkeys(
     (
         "application_name", "channel_binding", "connect_timeout", "gssencmode", "host", "hostaddr", "krbsrvname",
         "load_balance_hosts", "options", "passfile", "port", "service", "sslcert", "sslcrl", "sslkey", "sslmode",
@@ -32,25 +21,14 @@ _OF_THE_DRIVER: Mapping[str, Parser] = dict.fromkeys(
 )  # fmt: skip
 
 
-def parsed(url: str) -> tuple[str, dict[str, object]]:
-    """Return the URL for the driver, and the arguments of the backend that it has as options."""
-    place, options = split_options(url, {**_OPTIONS, **_OF_THE_DRIVER})
-    driver = {name: str(options.pop(name)) for name in _OF_THE_DRIVER if name in options}
-    kept = RETENTION_OPTIONS.keys() & options.keys()
-    retention = retention_from(options)
-    found: dict[str, object] = {**options, **({"retention": retention} if kept else {})}
-    return f"{place}?{urlencode(driver)}" if driver else place, found
-
-
 def listen_url(given: object) -> sa.URL:
     """Check the argument `listen_url`: a URL with no options but libpq's."""
     if not isinstance(given, str):
         raise ConfigError("listen_url", f"must be a URL, not {type(given).__name__}")
     try:
-        _, options = split_options(given, _OF_THE_DRIVER)
+        split_options(given, OF_THE_DRIVER)  # the driver reads them
     except ConfigError as error:
         raise ConfigError("listen_url", str(error)) from None
-    del options  # read by the driver
     return database_url("listen_url", given)
 
 
