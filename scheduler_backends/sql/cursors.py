@@ -1,4 +1,4 @@
-"""Where the next page of a list begins, as text that only these stores write and read."""
+"""Lists in pages. Where the next page begins is text that only these stores write and read."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from scheduler.arguments import is_possible_id
 from scheduler.errors import ConfigError
-from scheduler.jobs import Priority
+from scheduler.jobs import Job, Priority
 from scheduler.states import JobState
+from scheduler_backends.sql.columns import JobRow
+from scheduler_backends.sql.decoding import job_of
 
 _TOKEN = re.compile("[0-9a-f-]{32,36}")
 
@@ -33,18 +35,40 @@ def goes_by_priority(state: JobState) -> bool:
     return state in (JobState.SCHEDULED, JobState.READY)
 
 
-def first_position(state: JobState) -> Position:
-    """Return where a list of *state* begins."""
+Read = Callable[[Position, int], Sequence[tuple[int, JobRow]]]
+"""Returns up to so many rows after a position in the state's order and, where that goes by it, of one priority."""
+
+
+def page_of(state: JobState, place: str | None, limit: int, read: Read, *, most: int) -> tuple[list[Job], str | None]:
+    """Return up to *limit* jobs from *place* on, and the place after them, by reads of up to *most* rows and one."""
+    position = _first_position(state) if place is None else _read_place(state, place)
+    jobs: list[Job] = []
+    while True:
+        # One more than asked for shows whether there is a next page.
+        wanted = min(limit - len(jobs), most) + 1
+        rows = read(position, wanted)
+        for now, row in rows[: wanted - 1]:
+            jobs.append(job_of(row, now))
+            position = position[0], getattr(row, KEYS[state]), row.id
+        if len(rows) < wanted:
+            following = _next_priority(state, position)
+            if following is None:
+                return jobs, None
+            position = following
+        elif len(jobs) == limit:
+            return jobs, _write_place(position)
+
+
+def _first_position(state: JobState) -> Position:
     return (0, "0" * 32, "") if state is JobState.LEASED else (0, -(2**63), "")
 
 
-def write_place(position: Position) -> str:
-    """Return *position* as the text in a cursor."""
+def _write_place(position: Position) -> str:
     return base64.urlsafe_b64encode(json.dumps(position, separators=(",", ":")).encode()).decode()
 
 
-def read_place(state: JobState, place: str) -> Position:
-    """Return the position that `write_place` made for a list of *state*; `ConfigError` for any other text."""
+def _read_place(state: JobState, place: str) -> Position:
+    """Return the position that `_write_place` made for a list of *state*; `ConfigError` for any other text."""
     refused = ConfigError("cursor", f"was not made by this store for a list of {state.value} jobs")
     try:
         found = json.loads(base64.b64decode(place.encode("ascii"), altchars=b"-_", validate=True))
@@ -60,9 +84,9 @@ def read_place(state: JobState, place: str) -> Position:
     return priority, key, id
 
 
-def next_priority(state: JobState, position: Position) -> Position | None:
+def _next_priority(state: JobState, position: Position) -> Position | None:
     """Return where a walk continues after the priority of *position*; None = it has ended."""
     priority = position[0] + 1
     if not goes_by_priority(state) or priority == len(Priority):
         return None
-    return (priority, *first_position(state)[1:])
+    return (priority, *_first_position(state)[1:])

@@ -19,9 +19,8 @@ from scheduler.processes import PerProcess, suspend_at_forks, suspend_briefly
 from scheduler_backends.sqlite.connection import Connection, check_sqlite, is_empty
 from scheduler_backends.sqlite.errors import OUTSIDE_ERRORS, is_of_connection, translated
 from scheduler_backends.sqlite.gate import Gate
-from scheduler_backends.sqlite.opening import Opening
+from scheduler_backends.sqlite.opening import Open, Opening, Slot
 from scheduler_backends.sqlite.options import Options
-from scheduler_backends.sqlite.slots import Open, Slot
 
 
 class File:

@@ -31,9 +31,9 @@ class Subscription:
     def __init__(self, instance: _Instance, watch: int, wake: Callable[[], None]) -> None:
         self.written = False
         self.lost = False  # another file may be at the path now: subscribe again
+        self.watch = watch
         self.wake = wake
         self._instance = instance
-        self._watch = watch
 
     @property
     def descriptor(self) -> int:
@@ -42,11 +42,36 @@ class Subscription:
 
     def take_events(self) -> None:
         """Read all events, set the flags of their subscriptions, and wake the other waiters. Raises `OSError`."""
-        self._instance.take_events(self)
+        instance = self._instance
+        with instance.lock:
+            try:
+                events = os.read(self.descriptor, _SIZE)
+            except BlockingIOError:  # another waiter has read them, and has set the flags
+                return
+            notified: set[Subscription] = set()
+            offset = 0
+            while offset < len(events):
+                watch, mask, _, length = _EVENT.unpack_from(events, offset)
+                offset += _EVENT.size + length
+                for one in instance.subscriptions.copy():
+                    if watch in (one.watch, _EVERY_WATCH):
+                        one.written = True
+                        one.lost |= bool(mask & ~_MODIFY)
+                        notified.add(one)
+        for one in notified - {self}:
+            one.wake()
 
     def close(self) -> None:
         """End the watch."""
-        self._instance.remove(self, self._watch)
+        instance = self._instance
+        with instance.lock:
+            if self not in instance.subscriptions:
+                return
+            instance.subscriptions.discard(self)
+            if self.watch not in {one.watch for one in instance.subscriptions.copy()}:
+                with contextlib.suppress(OSError):  # it has ended with its file
+                    _call("inotify_rm_watch", self.descriptor, self.watch)
+            instance.close_if_unused()
 
 
 def subscribe(path: str, wake: Callable[[], None]) -> Subscription:
@@ -60,57 +85,24 @@ class _Instance:
     def __init__(self) -> None:
         self.descriptor = -1
         # Guards everything here, and the reading of events. Re-entrant for a signal handler that closes another waiter.
-        self._lock = threading.RLock()
-        self._subscriptions: dict[int, list[Subscription]] = {}
+        self.lock = threading.RLock()
+        self.subscriptions: set[Subscription] = set()
 
     def add(self, path: str, wake: Callable[[], None]) -> Subscription:
-        with self._lock:
+        with self.lock:
             if self.descriptor < 0:
                 self.descriptor = _call("inotify_init1", os.O_NONBLOCK | os.O_CLOEXEC)
             try:
                 watch = _call("inotify_add_watch", self.descriptor, os.fsencode(path), _MASK)
             except OSError:
-                self._close_if_unused()
+                self.close_if_unused()
                 raise
             subscription = Subscription(self, watch, wake)
-            self._subscriptions.setdefault(watch, []).append(subscription)
+            self.subscriptions.add(subscription)
             return subscription
 
-    def remove(self, subscription: Subscription, watch: int) -> None:
-        with self._lock:
-            others = self._subscriptions.get(watch, [])
-            if subscription in others:
-                others.remove(subscription)
-            if not others and self._subscriptions.pop(watch, None) is not None:
-                with contextlib.suppress(OSError):  # it has ended with its file
-                    _call("inotify_rm_watch", self.descriptor, watch)
-            self._close_if_unused()
-
-    def take_events(self, reader: Subscription) -> None:
-        with self._lock:
-            try:
-                events = os.read(self.descriptor, _SIZE)
-            except BlockingIOError:  # another waiter has read them, and has set the flags
-                return
-            notified: set[tuple[Subscription, bool]] = set()
-            offset = 0
-            while offset < len(events):
-                watch, mask, _, length = _EVENT.unpack_from(events, offset)
-                offset += _EVENT.size + length
-                notified.update((one, bool(mask & ~_MODIFY)) for one in self._of(watch))
-            for subscription, lost in notified:
-                subscription.written = True
-                subscription.lost |= lost
-        for subscription in {one for one, _ in notified} - {reader}:
-            subscription.wake()
-
-    def _of(self, watch: int) -> list[Subscription]:
-        if watch == _EVERY_WATCH:
-            return [one for group in self._subscriptions.values() for one in group]
-        return list(self._subscriptions.get(watch, ()))
-
-    def _close_if_unused(self) -> None:
-        if not self._subscriptions and self.descriptor >= 0:
+    def close_if_unused(self) -> None:
+        if not self.subscriptions and self.descriptor >= 0:
             try:
                 os.close(self.descriptor)
             finally:

@@ -10,6 +10,7 @@ import pytest
 
 from plain_job import PlainJobCosts
 from scheduler_backends.sql.columns import COLUMNS, UNREAD
+from scheduler_backends.sqlite.opening import Open
 
 
 class TestPlainJob(PlainJobCosts):
@@ -28,7 +29,7 @@ class TestPlainJob(PlainJobCosts):
     @pytest.fixture
     def statements(self, backend):
         def statements(call):
-            mine = backend._store.file._open.get(None)
+            mine = backend._store.file._open.get(Open)
             texts = []
             for slot in mine.slots:
                 if slot.connection is not None:
