@@ -37,12 +37,11 @@ class EnqueueHooks:
                 now = self._store.now()
                 for queue in unknown:
                     connection.execute(self._store.statements.add_queue, (queue,))
-                moments = [moments_of(job, now) for job in part]
-                results += self._insert_all(connection, part, moments)
+                new = [(job, moments_of(job, now)) for job in part]
+                results += self._insert_all(connection, new)
             self._store.known_queues.update(unknown)
-            due = [(job.queue, at.due_at) for job, at in zip(part, moments, strict=True)]
-            soon = {queue for queue, due_at in due if due_at <= now + WAKE_HORIZON}
-            all_ready = all(due_at <= now for _, due_at in due)
+            soon = {job.queue for job, at in new if at.due_at <= now + WAKE_HORIZON}
+            all_ready = all(at.due_at <= now for _, at in new)
             self._store.waiters.notify(soon, WakeReason.JOBS_READY if all_ready else WakeReason.ANY)
         return results
 
@@ -73,17 +72,13 @@ class EnqueueHooks:
                 raise translated(cause, self._store.file.path) from error
             raise
 
-    def _insert_all(
-        self, connection: sqlite3.Connection, jobs: Sequence[NewJob], moments: Sequence[Moments]
-    ) -> list[Enqueued]:
+    def _insert_all(self, connection: sqlite3.Connection, new: Sequence[tuple[NewJob, Moments]]) -> list[Enqueued]:
         insert = self._store.statements.insert
-        rows = [(*at, *values_of(job)) for job, at in zip(jobs, moments, strict=True)]
+        rows = [(*at, *values_of(job)) for job, at in new]
         # A single one needs no transaction around it, which executemany would begin.
         cursor = connection.execute(insert, rows[0]) if len(rows) == 1 else connection.executemany(insert, rows)
         all_new = cursor.rowcount == len(rows)
-        return [
-            self._result(connection.execute, job, at, is_stored=all_new) for job, at in zip(jobs, moments, strict=True)
-        ]
+        return [self._result(connection.execute, job, at, is_stored=all_new) for job, at in new]
 
     def _result(self, execute: Execute, job: NewJob, moments: Moments, *, is_stored: bool) -> Enqueued:
         if is_stored:
