@@ -90,3 +90,42 @@ class PlainJobCosts:
             assert backend.enqueue([job])[0].is_new
             assert not backend.enqueue([NewJob(type="mail", id="bad")])[0].is_new
         assert backend.get("default", ["bad"])["bad"].state is state
+
+
+GOOD_ROWS = [
+    ("queue", "name, paused, paused_at, paused_until, paused_by, pause_reason, flow, next_key",
+     """'q', true, 0, 1, 'ops', 'why', '{"rate": 1}', ''"""),
+    ("bucket", "queue, key, tat, held_until", "'q', '', 0, NULL"),
+    ("schedule", "name, declared, release, edited, next_tick, last_tick", """'n', '{"cron": "x"}', 1, '{}', 0, NULL"""),
+    ("worker", "id, card, seen_at, expires_at", """'w', '{"host": "h"}', 0, 1"""),
+    ("fence", "resource, fence", "'account-17', 1"),
+    ("done", "queue, id, done_at", "'q', '1', 0"),
+]  # fmt: skip
+
+BAD_ROWS = [
+    ("queue", "name, paused_until", f"'q', {2**62}"),
+    ("queue", "name, flow", "'q', '[1]'"),
+    ("bucket", "queue, key, tat", f"'q', '', {2**62}"),
+    ("bucket", "queue, key, held_until", f"'q', '', {-(2**63)}"),
+    ("schedule", "name, declared, release", "'n', '[]', 1"),
+    ("schedule", "name, declared, release, edited", "'n', '{}', 1, '5'"),
+    ("schedule", "name, declared, release, next_tick", f"'n', '{{}}', 1, {2**62}"),
+    ("worker", "id, card, seen_at, expires_at", "'w', '5', 0, 1"),
+    ("worker", "id, card, seen_at, expires_at", f"'w', '{{}}', 0, {2**62}"),
+    ("done", "queue, id, done_at", f"'q', '1', {2**62}"),
+]
+
+
+class FurtherTables:
+    """Fixtures to be overridden: `insert`, which takes a table, columns and values; `refusal`, a database's error."""
+
+    @pytest.mark.parametrize(("table", "columns", "values"), GOOD_ROWS, ids=lambda value: value.partition(",")[0])
+    def test_a_row_is_taken_once(self, insert, refusal, table, columns, values):
+        insert(table, columns, values)
+        with pytest.raises(refusal):
+            insert(table, columns, values)
+
+    @pytest.mark.parametrize(("table", "columns", "values"), BAD_ROWS)
+    def test_what_cannot_be_read_is_refused(self, insert, refusal, table, columns, values):
+        with pytest.raises(refusal):
+            insert(table, columns, values)

@@ -7,7 +7,7 @@ from typing import ClassVar
 import psycopg
 import pytest
 
-from plain_job import PlainJobCosts
+from plain_job import FurtherTables, PlainJobCosts
 from scheduler_backends.sql.columns import COLUMNS, UNREAD
 
 
@@ -45,3 +45,19 @@ class TestPlainJob(PlainJobCosts):
             return sizes[1] - sizes[0]
 
         return bytes_for_unread
+
+
+class TestFurtherTables(FurtherTables):
+    @pytest.fixture
+    def refusal(self):
+        return psycopg.IntegrityError
+
+    @pytest.fixture
+    def insert(self, backend, postgres_url, schema):
+        backend.migrate()
+
+        def insert(table, columns, values):
+            with psycopg.connect(postgres_url, autocommit=True) as other:
+                other.execute(f"INSERT INTO {schema}.{table} ({columns}) VALUES ({values})")
+
+        return insert

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 
-from plain_job import PlainJobCosts
+from plain_job import FurtherTables, PlainJobCosts
 from scheduler_backends.sql.columns import COLUMNS, UNREAD
 from scheduler_backends.sqlite.opening import Open
 
@@ -57,3 +57,19 @@ class TestPlainJob(PlainJobCosts):
             return (sizes[1] - sizes[0]) // rows
 
         return bytes_for_unread
+
+
+class TestFurtherTables(FurtherTables):
+    @pytest.fixture
+    def refusal(self):
+        return sqlite3.IntegrityError
+
+    @pytest.fixture
+    def insert(self, backend, path):
+        backend.migrate()
+
+        def insert(table, columns, values):
+            with closing(sqlite3.connect(path, isolation_level=None)) as other:
+                other.execute(f"INSERT INTO scheduler_{table} ({columns}) VALUES ({values})")
+
+        return insert
