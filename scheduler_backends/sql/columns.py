@@ -24,9 +24,9 @@ class Column:
 
     type: Postgres' name of it. key: part of the primary key, which compares bytes. null: may be NULL. default: set by
     the database, as SQL. document: what a JSON column holds, "object" or "array". stored: enqueue writes it from the
-    field of `NewJob` with this name, through *encode* if given. decode: makes the field of `Job` with this name, or
-    raises; for NULL the field has its default. neutral: the field's value where *decode* raises; the default where
-    NULL is allowed.
+    field of `NewJob` with this name, through *encode* if given and the field is not empty. decode: makes the field of
+    `Job` with this name, or raises; for NULL the field has its default. neutral: the field's value where *decode*
+    raises; the default where NULL is allowed.
     """
 
     type: str
