@@ -17,7 +17,7 @@ from scheduler_backends.sql.connections import Execute, Parameters, executor
 from scheduler_backends.sql.decoding import is_repeat, job_of
 from scheduler_backends.sql.encoding import Moments, moments_of, stored_job, values_of
 from scheduler_backends.sql.moments import WAKE_HORIZON
-from scheduler_backends.sql.slices import slices
+from scheduler_backends.sql.slices import SLICE
 from scheduler_backends.sqlite.errors import OUTSIDE_ERRORS, translated
 from scheduler_backends.sqlite.store import Store, accept_any_text
 
@@ -31,7 +31,8 @@ class EnqueueHooks:
     def _enqueue(self, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
         self._store.file.check_open()
         results: list[Enqueued] = []
-        for part in slices(jobs):
+        for start in range(0, len(jobs), SLICE):
+            part = jobs[start : start + SLICE]
             unknown = {job.queue for job in part} - self._store.known_queues
             with self._store.file.writing(single=len(part) == 1 and not unknown) as connection:
                 now = self._store.now()

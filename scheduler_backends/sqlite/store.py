@@ -16,7 +16,7 @@ from scheduler.queues import Retention
 from scheduler.waiting import WaiterRegistry
 from scheduler_backends.sql.connections import Parameters
 from scheduler_backends.sql.moments import to_micros
-from scheduler_backends.sql.slices import slices
+from scheduler_backends.sql.slices import SLICE
 from scheduler_backends.sql.unreadable import UnreadableLog
 from scheduler_backends.sqlite.errors import UndecodableTextError
 from scheduler_backends.sqlite.file import File
@@ -54,7 +54,8 @@ class Store:
         """Run *statement* once for each lease and return those for which it changed nothing: the refused."""
         self.file.check_open()
         refused: list[Lease] = []
-        for part, rows in zip(slices(leases), slices(parameters), strict=True):
+        for start in range(0, len(leases), SLICE):
+            part, rows = leases[start : start + SLICE], parameters[start : start + SLICE]
             with self.file.writing() as connection:
                 if connection.executemany(statement, rows).rowcount == len(part):
                     continue
