@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -58,3 +59,12 @@ def test_an_older_schema_is_brought_up_to_date_with_its_jobs(backend, path, monk
             assert newer.schema_version() == 2
             assert newer.migrate() == 0
         careful.ping()
+
+
+def test_the_sql_makes_the_same_schema(backend, path):
+    with closing(sqlite3.connect(path)) as direct:
+        direct.execute("PRAGMA journal_mode = WAL")
+        direct.executescript(backend.migration_sql())
+    assert backend.migrate() == 0
+    backend.enqueue([NewJob(type="mail")])
+    assert "CREATE" not in backend.migration_sql(1)
