@@ -10,12 +10,12 @@ from scheduler_backends.postgres.statements.parts import (
     ONE_MORE,
     PRIORITIES,
     QUEUES,
+    READY,
     after,
     held,
     is_row,
     row_of,
 )
-from scheduler_backends.postgres.statements.states import READY
 from scheduler_backends.sql.slices import SLICE
 from scheduler_backends.sql.states import DEAD, LEASED
 
