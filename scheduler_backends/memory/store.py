@@ -57,7 +57,7 @@ class Store:
         self._to_notify: set[str] = set()  # queues whose waiters `end` notifies
         suspend_at_forks(self)
 
-    def suspend(self) -> Callable[[], None]:
+    def suspend(self, resumes: list[Callable[[], None]]) -> None:
         """
         Hold the lock, so that a forked child gets no half-done move. See `Suspendable`.
 
@@ -65,8 +65,7 @@ class Store:
         repairs a half-done move, as that of any call that was interrupted. So it does where a signal handler forks
         inside a call of this very thread.
         """
-        lock = self._locks.get(StoreLock)
-        return lock.release if lock.acquire(_FORK_TIMEOUT) else lambda: None
+        self._locks.get(StoreLock).acquire_once(_FORK_TIMEOUT, resumes)
 
     # ---- Calls, one after another
 
