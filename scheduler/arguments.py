@@ -61,7 +61,11 @@ _checked_queues = lru_cache(maxsize=64)(_check_queues)
 
 def check_ids(ids: Sequence[str]) -> Sequence[str]:
     """Return the ids of a call as plain text. Those that no job can have are allowed: see `is_possible_id`."""
-    return [str.__str__(id) for id in _all_of("ids", ids, str)]  # plain text, also of a text-valued enum
+    given = _tuple_of("ids", ids)
+    for id in given:
+        if not isinstance(id, str):
+            raise ConfigError("ids", f"must hold text only, not {type(id).__name__}")
+    return [str.__str__(id) for id in given]  # plain text, also of a text-valued enum
 
 
 def is_possible_id(id: str) -> bool:
@@ -143,16 +147,20 @@ def _are_possible(leases: Sequence[Lease]) -> bool:
         return False
 
 
-def _all_of(field: str, items: Iterable[T], kind: type[T]) -> tuple[T, ...]:
+def _tuple_of(field: str, items: Iterable[T]) -> tuple[T, ...]:
     if isinstance(items, str):
         raise ConfigError(field, "must be a sequence, not one string")
     try:
-        checked = tuple(items)
+        return tuple(items)
     except TypeError:
         raise ConfigError(field, f"must be a sequence, not {type(items).__name__}") from None
-    if set(map(type, checked)) <= {kind}:  # nearly always, and faster than to ask for each
-        return checked
-    for item in checked:
-        if not isinstance(item, kind):
-            raise ConfigError(field, f"must hold {kind.__name__} objects only, not {type(item).__name__}")
+
+
+def _all_of(field: str, items: Iterable[T], kind: type[T]) -> tuple[T, ...]:
+    checked = _tuple_of(field, items)
+    # Themselves, since a subclass may set fields around the checks of its base class, and no store checks them again.
+    others = set(map(type, checked)) - {kind}
+    if others:
+        found = min(other.__name__ for other in others)
+        raise ConfigError(field, f"must hold plain {kind.__name__} objects only, no subclass, not {found}")
     return checked

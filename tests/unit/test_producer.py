@@ -372,6 +372,16 @@ def test_many_are_an_iterable(producer: Producer, bad: Sequence[NewJob]) -> None
         producer.enqueue_many(bad)
 
 
+def test_a_subclass_of_new_job_is_refused(producer: Producer) -> None:
+    """Its class may leave out the checks."""
+
+    class Mail(NewJob):
+        def __post_init__(self) -> None: ...
+
+    with pytest.raises(InvalidJob, match=r"^jobs: must be plain NewJob objects"):
+        producer.enqueue_many([Mail(type="send")])
+
+
 def test_an_iterable_that_fails_stores_nothing(producer: Producer, backend: FaultyBackend) -> None:
     def jobs() -> Iterator[NewJob]:
         yield NewJob(type="send")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from scheduler.errors import ConfigError
 from scheduler.identity import new_token
+from scheduler.jobs import NewJob
+from scheduler.leases import Failure
 from scheduler.states import JobState
 from scheduler.testing.harness import LONG, BackendHarness
 
@@ -73,7 +76,47 @@ def _check_refused(harness: BackendHarness, field: str, call: Callable[[], objec
     assert harness.counts() == {state: int(state is JobState.READY) for state in JobState}
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Unchecked(NewJob):
+    """A job whose class has left out the checks."""
+
+    priority: Any = 9
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "nonce", "0" * 16)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _UncheckedFailure(Failure):
+    delay: Any = "soon"
+
+    def __post_init__(self) -> None: ...
+
+
 class ArgumentsContract:
+    def test_a_job_of_a_subclass_is_refused_since_its_class_may_have_left_out_the_checks(
+        self, harness: BackendHarness
+    ) -> None:
+        unchecked = _Unchecked(type="t", queue=harness.queue, id="j", payload=b"", metadata={})
+        _check_refused(harness, "jobs", lambda: harness.backend.enqueue([harness.new(), unchecked]))
+
+    @pytest.mark.parametrize("method", ["retry", "bury"])
+    def test_so_is_a_failure(self, harness: BackendHarness, method: str) -> None:
+        held = harness.leased()
+        unchecked = _UncheckedFailure(lease=held)
+        with pytest.raises(ConfigError) as refusal:
+            getattr(harness.backend, method)([unchecked])
+        assert refusal.value.field == "failures"
+        assert harness.job(held.job.id).state is JobState.LEASED
+
+    def test_metadata_cannot_be_changed_once_it_has_been_checked(self, harness: BackendHarness) -> None:
+        new = harness.new(metadata={"a": "1"})
+        metadata: Any = new.metadata
+        with pytest.raises(TypeError):
+            metadata["a"] = 5
+        harness.enqueue(new)
+        assert dict(harness.job(new.id).metadata) == {"a": "1"}
+
     @pytest.mark.parametrize("queues", _QUEUES, ids=repr)
     @pytest.mark.parametrize("method", sorted(_BY_QUEUES))
     def test_queues_are_a_sequence_of_names(self, harness: BackendHarness, method: str, queues: Any) -> None:
