@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from scheduler.errors import ConfigError
 from scheduler.identity import new_token
 from scheduler.jobs import NewJob
-from scheduler.leases import Failure
+from scheduler.leases import Completion, Failure, Lease
 from scheduler.states import JobState
 from scheduler.testing.harness import LONG, BackendHarness
 
@@ -21,6 +21,11 @@ _DURATIONS: list[Any] = [0, -1, 0.0001, 1e12, 10**400, float("nan"), float("inf"
 _TOKENS: list[Any] = ["", "g" * 32, "a" * 31, "a" * 33, "A" * 32, "a" * 32 + "\n", None, b"a" * 32, 1]
 _IDS: list[Any] = [[1], [None], [b"j"], ["ok", 1.5]]
 _NAMES: list[Any] = [None, 1, b"queue", ["queue"]]
+_NO_LEASED_JOBS: list[tuple[str, Any]] = [
+    *[("queue", None), ("queue", 5), ("id", None), ("id", 5)],
+    *[("queue_version", None), ("queue_version", "1"), ("queue_version", [1])],
+    *[("partition", None), ("partition", "0"), ("partition", {})],
+]
 
 _BY_QUEUES: dict[str, Callable[[BackendHarness, Any], object]] = {
     "promote_due": lambda harness, queues: harness.backend.promote_due(queues, 1),
@@ -49,6 +54,15 @@ _BY_QUEUE: dict[str, Callable[[BackendHarness, Any], object]] = {
     "pause": lambda harness, queue: harness.backend.pause(queue),
     "resume": lambda harness, queue: harness.backend.resume(queue),
     "purge": lambda harness, queue: harness.backend.purge(queue, JobState.READY, 1),
+}
+
+
+_GIVE_UP: dict[str, Callable[[BackendHarness, Sequence[Lease]], object]] = {
+    "renew": lambda harness, leases: harness.backend.renew(leases, 2 * LONG),
+    "complete": lambda harness, leases: harness.backend.complete([Completion(lease=lease) for lease in leases]),
+    "retry": lambda harness, leases: harness.backend.retry([Failure(lease=lease) for lease in leases]),
+    "bury": lambda harness, leases: harness.backend.bury([Failure(lease=lease) for lease in leases]),
+    "release": lambda harness, leases: harness.backend.release(leases),
 }
 
 
@@ -108,6 +122,20 @@ class ArgumentsContract:
             getattr(harness.backend, method)([unchecked])
         assert refusal.value.field == "failures"
         assert harness.job(held.job.id).state is JobState.LEASED
+
+    @pytest.mark.parametrize("method", ["renew", "complete", "retry", "bury", "release"])
+    @pytest.mark.parametrize(("field", "value"), _NO_LEASED_JOBS, ids=repr)
+    def test_a_lease_names_its_job_as_it_was_leased(
+        self, harness: BackendHarness, method: str, field: str, value: Any
+    ) -> None:
+        held, other = harness.leased(), harness.leased()
+        changes: dict[str, Any] = {field: value}
+        forged = replace(held, job=replace(held.job, **changes))
+        with pytest.raises(ConfigError) as refusal:
+            _GIVE_UP[method](harness, [other, forged])
+        assert refusal.value.field in ("leases", "completions", "failures")
+        for lease in (held, other):
+            assert harness.job(lease.job.id) == lease.job
 
     def test_metadata_cannot_be_changed_once_it_has_been_checked(self, harness: BackendHarness) -> None:
         new = harness.new(metadata={"a": "1"})
