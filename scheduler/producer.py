@@ -58,7 +58,8 @@ class Producer:
         }
         for field, (value, kind) in given.items():
             check_kind(field, value, kind)
-        self._log = GuardedLogger(logging.getLogger(__name__) if logger is None else logger)
+        logger = logging.getLogger(__name__) if logger is None else logger
+        self._log = GuardedLogger(check_kind("logger", logger, logging.Logger, logging.LoggerAdapter))
         self._metrics = guarded(metrics, self._log)
 
     def new_job(
