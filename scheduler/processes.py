@@ -85,13 +85,7 @@ class _Suspension:
                 member.suspend(self.resumes)
 
     def resume(self) -> None:
-        """Let calls begin again."""
-        try:
-            self._resume()
-        finally:
-            self._resume()  # the rest, if a Ctrl-C came
-
-    def _resume(self) -> None:
+        """Let calls begin again. To be called once more if a Ctrl-C came."""
         while self.resumes:
             self.resumes[-1]()
             del self.resumes[-1]
@@ -120,9 +114,12 @@ def suspend_briefly(condition: Callable[[Suspendable], bool]) -> None:
     """Suspend the members for which *condition* holds, as a fork does, and resume them at once."""
     suspension = _Suspension(None, None)
     try:
-        suspension.suspend(condition)
+        try:
+            suspension.suspend(condition)
+        finally:
+            suspension.resume()
     finally:
-        suspension.resume()
+        suspension.resume()  # the rest, if a Ctrl-C came
 
 
 def run_in_children(function: Callable[[], None]) -> None:
@@ -148,7 +145,10 @@ def _after_in_parent() -> None:
     if suspension is None:
         return
     try:
-        suspension.resume()
+        try:
+            suspension.resume()
+        finally:
+            suspension.resume()  # the rest, if a Ctrl-C came
     finally:
         _here.suspension = suspension.outer
         if suspension.run is not None:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+from weakref import WeakSet
 
 import pytest
 
 from scheduler import processes
 from scheduler.critical import Interruptible, here
+from scheduler.locks import StoreLock
 from scheduler.processes import PerProcess, process, run_in_children, suspend_at_forks, suspend_briefly
 
 WAIT_TIMEOUT = 30.0
@@ -86,7 +91,8 @@ class Interrupted(Member):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_ctrl_c_inside_a_fork_leaves_nothing_suspended():
+def test_a_ctrl_c_inside_a_fork_leaves_nothing_suspended(monkeypatch):
+    monkeypatch.setattr(processes, "_members", WeakSet())
     members = [Interrupted(), Interrupted()]
     for member in members:
         suspend_at_forks(member)
@@ -97,6 +103,59 @@ def test_a_ctrl_c_inside_a_fork_leaves_nothing_suspended():
     assert members[0].resumed > 0
     assert processes._here.suspension is None
     assert not processes._locks.get(threading.RLock)._is_owned()
+
+
+class Locked:
+    """Holds a store's lock while it is suspended."""
+
+    def __init__(self) -> None:
+        self.lock = StoreLock()
+
+    def suspend(self, resumes: list[Callable[[], None]]) -> None:
+        self.lock.acquire_once(WAIT_TIMEOUT, resumes)
+
+
+def cut_short(function: Callable[[], None], at: int) -> bool:
+    """Call *function*, which a Ctrl-C ends at the event *at* of those after its beginning. Returns whether it did."""
+    left = at + 1
+
+    def event(frame: FrameType, _event: str, _argument: object) -> None:
+        nonlocal left
+        if frame.f_code.co_filename != __file__:
+            left -= 1
+            if left == -1:
+                raise KeyboardInterrupt
+
+    with suppress(KeyboardInterrupt):
+        sys.setprofile(event)
+        try:
+            function()
+        finally:
+            sys.setprofile(None)
+    return left < 0
+
+
+def test_a_ctrl_c_at_any_step_of_a_hook_leaves_no_lock_held(monkeypatch):
+    members = [Locked(), Locked()]
+    monkeypatch.setattr(processes, "_members", WeakSet(members))
+    run = Run()
+    monkeypatch.setattr(here, "run", run)
+    for hooks in ((processes._before, processes._after_in_parent), (None, processes._after_in_parent)):
+        at = 0
+        ended = False
+        while not ended:
+            before, after = hooks
+            if before is None:
+                processes._before()
+                ended = not cut_short(after, at)
+            else:
+                ended = not cut_short(before, at)
+                after()
+            assert not any(member.lock.is_mine for member in members), f"after a Ctrl-C at {at}"
+            assert not processes._locks.get(threading.RLock)._is_owned()
+            assert (run.depth, processes._here.suspension) == (0, None)
+            at += 1
+        assert at > 5
 
 
 class Run(Interruptible):
