@@ -21,7 +21,7 @@ from scheduler.clock import Clock, SystemClock, later
 from scheduler.errors import BackendClosed
 from scheduler.jobs import LEASE_EXPIRED, ErrorDetail, ErrorRecord, Job, NewJob
 from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, Promotion, Recovery
-from scheduler.limits import MAX_ERRORS, check_kind
+from scheduler.limits import MAX_ERRORS, check_clock, check_kind, now_of
 from scheduler.locks import StoreLock
 from scheduler.queues import QueueStats, Retention
 from scheduler.states import MOVES, TERMINAL, JobState
@@ -48,7 +48,7 @@ class DictBackend(Backend):
     in_process = True
 
     def __init__(self, *, clock: Clock | None = None, retention: Retention | None = None) -> None:
-        self.clock: Clock | None = SystemClock() if clock is None else check_kind("clock", clock, Clock)
+        self.clock: Clock | None = check_clock(clock) or SystemClock()
         self.retention = Retention() if retention is None else check_kind("retention", retention, Retention)
         self._lock = StoreLock()  # guards everything below
         self._rows: dict[tuple[str, str], Row] = {}
@@ -187,7 +187,7 @@ class DictBackend(Backend):
         with self._lock.entry():
             if self._closed:
                 raise BackendClosed("the backend was closed")
-            yield (self.clock or SystemClock()).now()
+            yield now_of(self.clock or SystemClock())
 
     def _store(self, new: NewJob, now: datetime) -> Enqueued:
         row = self._rows.get((new.queue, new.id))

@@ -54,6 +54,7 @@ class EnqueueHooks:
         Waiters notice the caller's commit in the file's log.
         """
         checked = check_jobs(jobs)
+        self._store.file.check_open()
         execute = executor(connection, vendor="sqlite", driver=sqlite3.Connection, of_driver=_run_on)
         try:
             self._check_file(execute)

@@ -116,14 +116,14 @@ class File:
         with mine.writer.lock.entry(), mine.reader.lock.entry(), mine.watcher.lock.entry():
             mine.drop_all()
 
-    def suspend(self) -> Callable[[], None]:
+    def suspend(self, resumes: list[Callable[[], None]]) -> None:
         """
-        Close the connections, and let nobody use one until the returned function is called. See `Suspendable`.
+        Close the connections, and let nobody use one until *resumes* are called. See `Suspendable`.
 
         SQLite counts its locks within a process. A forked child with copies of its parent's connections would take no
         locks of its own, and other processes would delete the write-ahead log that it uses.
         """
-        return self._open.get(Open).suspend(self.options.timeout)
+        self._open.get(Open).suspend(self.options.timeout, resumes)
 
     @contextmanager
     def _using(self, slot: Slot) -> Iterator[None]:

@@ -46,19 +46,12 @@ class Open:
             if (connection := slot.connection) is not None:
                 connection.text_factory = any_text
 
-    def suspend(self, timeout: float) -> Callable[[], None]:
+    def suspend(self, timeout: float, resumes: list[Callable[[], None]]) -> None:
         """
         Close everything and hold all locks, as far as they can be taken in *timeout* seconds each.
 
-        Return a function that releases them.
+        Add functions to *resumes* that release them.
         """
-        # Not those of this thread: a signal handler that forks may have interrupted a call.
-        locks = [slot.lock for slot in self.slots if not slot.lock.is_mine and slot.lock.acquire(timeout)]
-        if len(locks) == len(self.slots):
+        held = [slot.lock.acquire_once(timeout, resumes) for slot in self.slots]
+        if all(held):
             self.drop_all()
-
-        def resume() -> None:
-            for lock in locks:
-                lock.release()
-
-        return resume
