@@ -8,7 +8,7 @@ from typing import Final
 from scheduler.limits import MAX_ERRORS
 from scheduler.states import JobState
 from scheduler_backends.sql.checks import MOST, STRAY
-from scheduler_backends.sql.columns import COLUMNS, STORED
+from scheduler_backends.sql.columns import COLUMNS, SQLITE_TYPES, STORED
 from scheduler_backends.sql.cursors import KEYS, goes_by_priority
 from scheduler_backends.sql.encoding import Moments
 from scheduler_backends.sql.moments import EARLIEST, LATEST
@@ -25,6 +25,9 @@ from scheduler_backends.sql.states import (
 )
 
 _COLUMNS: Final = ", ".join(COLUMNS)
+_AS_BYTES: Final = ", ".join(
+    f"CAST({name} AS BLOB)" if SQLITE_TYPES[column.type] == "TEXT" else name for name, column in COLUMNS.items()
+)
 _PRIORITIES: Final = "(VALUES (0), (1), (2), (3))"
 
 # A job stops being leased: nobody holds it any more. Only the token says who does.
@@ -91,6 +94,7 @@ WHERE j.state = {LEASED} AND j.queue = q.value AND j.lease_token = :token"""
         self.insert = f"""INSERT INTO {job} ({", ".join(inserted)}, state)
 VALUES ({", ".join("?" for _ in inserted)}, {SCHEDULED}) ON CONFLICT DO NOTHING"""
         self.find = f"SELECT {_COLUMNS} FROM {job} WHERE queue = ? AND id = ?"
+        self.find_bytes = f"SELECT {_AS_BYTES} FROM {job} WHERE queue = ? AND id = ?"
         # Whether a lease call can get anything. It needs no write lock, so an idle worker takes none.
         self.any_work = f"SELECT EXISTS (SELECT 1 {cells}) OR EXISTS (SELECT 1 {held})"
         # For waiters: whether a job is ready, and when the next one is due.
