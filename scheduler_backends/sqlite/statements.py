@@ -49,9 +49,13 @@ _ONE_MORE: Final = f"min({{0}}, {MOST - 1}) + 1"
 # A lease whose expiry is not a moment has expired.
 _EXPIRY: Final = f"CASE WHEN lease_until BETWEEN {EARLIEST} AND {LATEST} THEN lease_until ELSE {EARLIEST} END"
 
+# The position of a walk. Text comes as bytes where it may not be UTF-8.
+_KEY: Final = "iif(:key_is_text, CAST(:key AS TEXT), :key)"
+_ID: Final = "iif(:id_is_text, CAST(:id AS TEXT), :id)"
+
 # The condition that a waiting job comes after a position and is not due, as one bound. Of two bounds SQLite uses one
 # for the index, and so each page would begin at the present moment, or the first page at the oldest ready job.
-_AFTER_AND_NOT_DUE: Final = "(due_at, id) > (max(:key, :now + 1), CASE WHEN :key > :now THEN :id ELSE '' END)"
+_AFTER_AND_NOT_DUE: Final = f"(due_at, id) > (max(:key, :now + 1), CASE WHEN :key > :now THEN {_ID} ELSE '' END)"
 
 _WAITING: Final = f"queue = :queue AND priority IN (0, 1, 2, 3) AND state IN {WAITING}"
 _NOT_DUE_STATES: Final[Mapping[JobState, str]] = {
@@ -70,7 +74,7 @@ _IN_STATE: Final[Mapping[JobState, str]] = {
 }
 
 _AFTER: Final[Mapping[JobState, str]] = {
-    **{state: f"{_IN_STATE[state]} AND ({key}, id) > (:key, :id)" for state, key in KEYS.items()},
+    **{state: f"{_IN_STATE[state]} AND ({key}, id) > ({_KEY}, {_ID})" for state, key in KEYS.items()},
     **{state: f"{waiting} AND {_AFTER_AND_NOT_DUE}" for state, waiting in _NOT_DUE_STATES.items()},
 }
 

@@ -156,6 +156,19 @@ def test_a_repeat_of_a_job_with_text_that_is_no_utf8_is_recognised_on_any_connec
     assert found.job.id == "bad"
 
 
+@pytest.mark.parametrize("token", ["", "!", "0garbage", "z" * 300])
+def test_a_list_of_leased_jobs_is_walked_past_a_token_that_is_none(backend, path, spoil, token):
+    add(backend, "a", "bad", "c")
+    lease(backend)
+    spoil(lease_token=token)
+    found, cursor = [], None
+    while not found or (cursor is not None and len(found) < 9):
+        page = backend.list("default", JobState.LEASED, cursor=cursor, limit=1)
+        found += [one.id for one in page.jobs]
+        cursor = page.cursor
+    assert sorted(found) == ["a", "bad", "c"]
+
+
 def test_an_error_about_text_quotes_none(path):
     """A call that reads no text of jobs, as far as anybody knows."""
     with closing(SqliteBackend(path)) as backend:
