@@ -56,8 +56,8 @@ class EnqueueHooks:
         Waiters notice the caller's commit in the file's log.
         """
         checked = check_jobs(jobs)
-        execute = executor(connection, vendor="sqlite", driver=sqlite3.Connection, of_driver=_run_on)
         try:
+            execute = executor(connection, vendor="sqlite", driver=sqlite3.Connection, of_driver=_run_on)
             self._check_file(execute)
             if not self._store.file.is_open:  # otherwise its schema was checked
                 options = self._store.file.options
@@ -71,7 +71,9 @@ class EnqueueHooks:
                 results.append(self._result(execute, job, moments, is_stored=cursor.rowcount == 1))
             return results
         except Exception as error:
-            cause = getattr(error, "orig", error)  # SQLAlchemy wraps the driver's
+            cause = getattr(error, "orig", error)  # SQLAlchemy wraps the driver's, and so does Django
+            if isinstance(error.__cause__, sqlite3.Error):
+                cause = error.__cause__
             if isinstance(cause, OUTSIDE_ERRORS):
                 raise translated(cause, self._store.file.path) from cause_of(error)
             raise
