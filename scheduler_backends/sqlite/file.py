@@ -136,7 +136,7 @@ class File:
             yield
         except OUTSIDE_ERRORS as error:
             if is_of_connection(error):
-                slot.drop()
+                self._open.get(Open).drop(slot)
             raise translated(error, self.path) from cause_of(error)
         finally:
             slot.lock.release_mine()
@@ -156,6 +156,7 @@ class File:
             gate.leave()
 
     def _check_file(self, mine: Open, slot: Slot) -> None:
+        mine.check_descriptors()
         # What is committed to a file that was removed or replaced would be lost, and nobody would know.
         if slot.connection is None or slot.connection.is_current(self.path):
             return
