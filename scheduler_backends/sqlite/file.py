@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from scheduler.errors import BackendClosed, BackendError, BackendUnavailable
 from scheduler.processes import PerProcess, suspend_at_forks, suspend_briefly
 from scheduler_backends.sqlite.connection import Connection, check_sqlite, is_empty
-from scheduler_backends.sqlite.errors import OUTSIDE_ERRORS, is_of_connection, translated
+from scheduler_backends.sqlite.errors import OUTSIDE_ERRORS, cause_of, is_of_connection, translated
 from scheduler_backends.sqlite.gate import Gate
 from scheduler_backends.sqlite.opening import Opening
 from scheduler_backends.sqlite.options import Options
@@ -136,8 +136,8 @@ class File:
             yield
         except OUTSIDE_ERRORS as error:
             if is_of_connection(error):
-                slot.drop()
-            raise translated(error, self.path) from error
+                self._open.get(Open).drop(slot)
+            raise translated(error, self.path) from cause_of(error)
         finally:
             slot.lock.release_mine()
 
@@ -156,6 +156,7 @@ class File:
             gate.leave()
 
     def _check_file(self, mine: Open, slot: Slot) -> None:
+        mine.check_descriptors()
         # What is committed to a file that was removed or replaced would be lost, and nobody would know.
         if slot.connection is None or slot.connection.is_current(self.path):
             return
