@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from scheduler.jobs import Job
 from scheduler.queues import QueueStats
@@ -10,9 +11,18 @@ from scheduler.states import JobState
 from scheduler_backends.postgres.store import Store
 from scheduler_backends.sql.columns import JobRow
 from scheduler_backends.sql.counting import queue_stats
-from scheduler_backends.sql.cursors import Position, goes_by_priority, page_of
+from scheduler_backends.sql.cursors import (
+    KEYS,
+    first_position,
+    goes_by_priority,
+    next_priority,
+    read_place,
+    write_place,
+)
 from scheduler_backends.sql.decoding import job_of
 from scheduler_backends.sql.slices import slices
+
+_LEAST_TOKEN: Final = "0" * 32
 
 
 class ReadHooks:
@@ -30,15 +40,24 @@ class ReadHooks:
         return jobs
 
     def _list(self, queue: str, state: JobState, place: str | None, limit: int) -> tuple[Sequence[Job], str | None]:
-        statement = self._store.statements.reads.walk[state]
-
-        def read(position: Position, limit: int) -> list[tuple[int, JobRow]]:
-            priority, key, id = position
-            chosen = {"priority": priority} if goes_by_priority(state) else {}
-            rows = self._store.run(statement, queue=queue, key=key, id=id, limit=limit, **chosen)
-            return [(now, JobRow._make(columns)) for now, *columns in rows]
-
-        return page_of(state, place, limit, read, most=limit)
+        position = first_position(state, _LEAST_TOKEN) if place is None else read_place(state, place, any_value=False)
+        statement, key = self._store.statements.reads.walk[state], KEYS[state]
+        jobs: list[Job] = []
+        while True:
+            # One more than asked for shows whether there is a next page.
+            wanted = limit - len(jobs) + 1
+            chosen = {"priority": position[0]} if goes_by_priority(state) else {}
+            rows = self._store.run(statement, queue=queue, key=position[1], id=position[2], limit=wanted, **chosen)
+            for now, *columns in rows[: wanted - 1]:
+                row = JobRow._make(columns)
+                jobs.append(job_of(row, now))
+                position = position[0], getattr(row, key), row.id
+            if len(rows) == wanted:
+                return jobs, write_place(position)
+            following = next_priority(state, position)
+            if following is None:
+                return jobs, None
+            position = following
 
     def _stats(self, queues: Sequence[str] | None) -> Sequence[QueueStats]:
         """Without *queues*: of all that have jobs, were enqueued to, or paused."""

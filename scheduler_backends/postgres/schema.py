@@ -11,6 +11,7 @@ from sqlalchemy.dialects.postgresql.base import RESERVED_WORDS
 
 from scheduler.errors import SchemaMismatch
 from scheduler_backends.postgres.database import Database, Driver
+from scheduler_backends.sql.checks import NAMES
 from scheduler_backends.sql.connections import Execute
 from scheduler_backends.sql.schema import Dialect, Schema, script
 from scheduler_backends.sql.states import WAITING
@@ -26,6 +27,7 @@ _TIMEOUT = 600.0  # seconds: a migration waits for others, and builds indexes
 DIALECT: Final = Dialect(
     type_of=str,
     key=' COLLATE "C"',
+    characters=f"{NAMES} !~ '[\\u0001-\\u001f\\u007f]'",
     documents=lambda kind, columns: f"'{kind}' = ALL (ARRAY[{', '.join(map('jsonb_typeof({})'.format, columns))}])",
     least="least",
     greatest="greatest",

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import secrets
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from psycopg import sql
-
 from scheduler.abilities import Waiter, WakeReason
 from scheduler.arguments import check_queues
 from scheduler.waiting import DescriptorWaiter
-from scheduler_backends.postgres.database import Database, Driver
-from scheduler_backends.postgres.errors import translating
+from scheduler_backends.postgres.database import Database
+from scheduler_backends.postgres.listening import Listener
 from scheduler_backends.postgres.notifier import HUSH
 from scheduler_backends.postgres.store import Store
 
@@ -54,7 +51,7 @@ class ListenSource:
         self._store = store
         self._database = database  # None = LISTEN works nowhere
         self._queues = queues
-        self._driver: Driver | None = None  # listens, and runs nothing else
+        self._listener: Listener | None = None
         self._nonce = ""
         self._nonce_until = 0.0  # when the nonce must have been received or, without one, when the next is sent
         self._nonce_came = False
@@ -63,15 +60,14 @@ class ListenSource:
 
     def look(self, now: float) -> WakeReason:
         """See `WakeSource.look`."""
-        driver = self._driver
-        if driver is None:
+        if self._listener is None:
             if self._database is None or now < self._poll_until:
                 return WakeReason.NONE
-            self._listen(self._database)
+            self._listener = Listener(self._database, self._store.channel)
             self._send_nonce(now)
             return WakeReason.ANY  # earlier notifications were not received
         is_notified = False
-        for payload in translating(lambda: _received(driver)):
+        for payload in self._listener.received():
             if payload == self._nonce:
                 self._nonce, self._nonce_until, self._nonce_came = "", now + _NONCE_EVERY, True
             is_notified = is_notified or payload in self._queues
@@ -89,25 +85,15 @@ class ListenSource:
 
     def next_look(self, now: float) -> tuple[float, Sequence[int]]:
         """See `WakeSource.next_look`."""
-        if self._driver is not None:
-            return min(self._look_again, self._nonce_until) - now, (self._driver.pgconn.socket,)
+        if self._listener is not None:
+            return min(self._look_again, self._nonce_until) - now, (self._listener.fileno(),)
         return min(self._look_again, math.inf if self._database is None else self._poll_until) - now, ()
 
     def close(self) -> None:
         """See `WakeSource.close`."""
-        driver, self._driver = self._driver, None
-        if driver is not None:
-            with contextlib.suppress(Exception):
-                driver.close()
-
-    def _listen(self, database: Database) -> None:
-        self._driver = driver = database.detached()
-        listen = sql.SQL("LISTEN {}").format(sql.Identifier(self._store.channel))
-        try:
-            translating(lambda: driver.execute(listen, prepare=False))
-        except BaseException:
-            self.close()
-            raise
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.close()
 
     def _send_nonce(self, now: float) -> None:
         self._nonce, self._nonce_until = f"{_NONCE}{secrets.token_hex(8)}", now + _NONCE_WITHIN
@@ -120,12 +106,3 @@ class ListenSource:
             return
         self._poll_until = now + _POLL_FOR
         _log.warning("LISTEN receives nothing, as behind pgbouncer: workers poll; give a direct listen_url")
-
-
-def _received(driver: Driver) -> list[str]:
-    """Return the payloads of the notifications that have come."""
-    driver.pgconn.consume_input()
-    payloads = []
-    while (notification := driver.pgconn.notifies()) is not None:
-        payloads.append(notification.extra.decode(errors="replace"))
-    return payloads

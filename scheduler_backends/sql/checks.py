@@ -20,6 +20,14 @@ MOST: Final = 2**31 - 1
 _KNOWN: Final = f"({', '.join(map(str, sorted(CODES.values())))})"
 
 
+NAMES: Final = "(queue || id || type)"
+"""
+All characters of a row's names. Each database refuses control characters there in its own way.
+
+Only those of ASCII: in a database that is not UTF-8, the others are parts of letters.
+"""
+
+
 class Bounds(NamedTuple):
     """That each of some values lies between two bounds, which are included; None = there is none."""
 

@@ -16,6 +16,19 @@ from scheduler.jobs import DEFAULT_TIMEOUT, Priority
 from scheduler_backends.sql import fields
 from scheduler_backends.sql.moments import EPOCH
 
+SQLITE_TYPES: Final = {
+    "text": "TEXT",
+    "uuid": "TEXT",
+    "jsonb": "TEXT",
+    "boolean": "INTEGER",
+    "smallint": "INTEGER",
+    "integer": "INTEGER",
+    "bigint": "INTEGER",
+    "double precision": "REAL",
+    "bytea": "BLOB",
+}
+"""The types that columns may have in Postgres, and in SQLite."""
+
 
 @dataclass(frozen=True, slots=True)
 class Column:

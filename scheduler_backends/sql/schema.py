@@ -29,14 +29,15 @@ class Dialect:
     What differs between the databases.
 
     type_of: returns the type that has this name in Postgres. key: what follows the type of text in a primary key.
-    documents: returns the condition that columns hold JSON values of a type, or NULL. least, greatest: functions that
-    leave out NULL, None = there are none. tables: the options of every table; jobs: of the table of jobs. further: the
-    last statements of the first step. now: the present moment. steps: the statements of each version, from 1; a step
-    that was ever released never changes.
+    characters: the condition that names have no control character. documents: returns the condition that columns hold
+    JSON values of a type, or NULL. least, greatest: functions that leave out NULL, None = there are none. tables: the
+    options of every table; jobs: of the table of jobs. further: the last statements of the first step. now: the present
+    moment. steps: the statements of each version, from 1; a step that was ever released never changes.
     """
 
     type_of: Callable[[str], str]
     key: str
+    characters: str
     documents: Callable[[str, Sequence[str]], str]
     least: str | None = None
     greatest: str | None = None
@@ -59,6 +60,8 @@ class Dialect:
             check: " AND ".join(self._bounds(one) if isinstance(one, Bounds) else one for one in conditions)
             for check, conditions in CHECKS.get(name, {}).items()
         }
+        if name == "job":
+            checks["characters"] = self.characters
         for kind in ("object", "array"):
             documents = [column for column, its in columns.items() if its.document == kind]
             if documents:

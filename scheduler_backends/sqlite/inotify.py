@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import struct
 import threading
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from typing import Final
 
 from scheduler.processes import PerProcess
+from scheduler.sleeping import Ownership
 
 _MODIFY: Final = 0x2
 # A change of its mode or of its links, which a removal causes while it is open; a removal or a move.
@@ -31,9 +33,9 @@ class Subscription:
     def __init__(self, instance: _Instance, watch: int, wake: Callable[[], None]) -> None:
         self.written = False
         self.lost = False  # another file may be at the path now: subscribe again
-        self.watch = watch
         self.wake = wake
         self._instance = instance
+        self._watch = watch
 
     @property
     def descriptor(self) -> int:
@@ -42,36 +44,11 @@ class Subscription:
 
     def take_events(self) -> None:
         """Read all events, set the flags of their subscriptions, and wake the other waiters. Raises `OSError`."""
-        instance = self._instance
-        with instance.lock:
-            try:
-                events = os.read(self.descriptor, _SIZE)
-            except BlockingIOError:  # another waiter has read them, and has set the flags
-                return
-            notified: set[Subscription] = set()
-            offset = 0
-            while offset < len(events):
-                watch, mask, _, length = _EVENT.unpack_from(events, offset)
-                offset += _EVENT.size + length
-                for one in instance.subscriptions.copy():
-                    if watch in (one.watch, _EVERY_WATCH):
-                        one.written = True
-                        one.lost |= bool(mask & ~_MODIFY)
-                        notified.add(one)
-        for one in notified - {self}:
-            one.wake()
+        self._instance.take_events(self)
 
     def close(self) -> None:
         """End the watch."""
-        instance = self._instance
-        with instance.lock:
-            if self not in instance.subscriptions:
-                return
-            instance.subscriptions.discard(self)
-            if self.watch not in {one.watch for one in instance.subscriptions.copy()}:
-                with contextlib.suppress(OSError):  # it has ended with its file
-                    _call("inotify_rm_watch", self.descriptor, self.watch)
-            instance.close_if_unused()
+        self._instance.remove(self, self._watch)
 
 
 def subscribe(path: str, wake: Callable[[], None]) -> Subscription:
@@ -84,29 +61,78 @@ class _Instance:
 
     def __init__(self) -> None:
         self.descriptor = -1
+        self._own: Ownership | None = None
         # Guards everything here, and the reading of events. Re-entrant for a signal handler that closes another waiter.
-        self.lock = threading.RLock()
-        self.subscriptions: set[Subscription] = set()
+        self._lock = threading.RLock()
+        self._subscriptions: dict[int, list[Subscription]] = {}
 
     def add(self, path: str, wake: Callable[[], None]) -> Subscription:
-        with self.lock:
-            if self.descriptor < 0:
+        with self._lock:
+            if not self._is_open():
+                self._forget()
                 self.descriptor = _call("inotify_init1", os.O_NONBLOCK | os.O_CLOEXEC)
+                self._own = Ownership(self.descriptor)
             try:
                 watch = _call("inotify_add_watch", self.descriptor, os.fsencode(path), _MASK)
             except OSError:
-                self.close_if_unused()
+                self._close_if_unused()
                 raise
             subscription = Subscription(self, watch, wake)
-            self.subscriptions.add(subscription)
+            self._subscriptions.setdefault(watch, []).append(subscription)
             return subscription
 
-    def close_if_unused(self) -> None:
-        if not self.subscriptions and self.descriptor >= 0:
+    def remove(self, subscription: Subscription, watch: int) -> None:
+        with self._lock:
+            others = self._subscriptions.get(watch, [])
+            if subscription in others:
+                others.remove(subscription)
+            if not others and self._subscriptions.pop(watch, None) is not None and self._is_open():
+                with contextlib.suppress(OSError):  # it has ended with its file
+                    _call("inotify_rm_watch", self.descriptor, watch)
+            self._close_if_unused()
+
+    def take_events(self, reader: Subscription) -> None:
+        with self._lock:
+            if not self._is_open():
+                raise OSError(errno.EBADF, "the inotify descriptor was closed")
             try:
-                os.close(self.descriptor)
+                events = os.read(self.descriptor, _SIZE)
+            except BlockingIOError:  # another waiter has read them, and has set the flags
+                return
+            notified: set[tuple[Subscription, bool]] = set()
+            offset = 0
+            while offset < len(events):
+                watch, mask, _, length = _EVENT.unpack_from(events, offset)
+                offset += _EVENT.size + length
+                notified.update((one, bool(mask & ~_MODIFY)) for one in self._of(watch))
+            for subscription, lost in notified:
+                subscription.written = True
+                subscription.lost |= lost
+        for subscription in {one for one, _ in notified} - {reader}:
+            subscription.wake()
+
+    def _of(self, watch: int) -> list[Subscription]:
+        if watch == _EVERY_WATCH:
+            return [one for group in self._subscriptions.values() for one in group]
+        return list(self._subscriptions.get(watch, ()))
+
+    def _close_if_unused(self) -> None:
+        if not self._subscriptions and self.descriptor >= 0:
+            try:
+                if self._is_open():
+                    os.close(self.descriptor)
             finally:
                 self.descriptor = -1
+
+    def _is_open(self) -> bool:
+        return self.descriptor >= 0 and self._own is not None and self._own.is_mine()
+
+    def _forget(self) -> None:
+        """Drop the subscriptions of an instance that somebody has closed: they are made again."""
+        for group in self._subscriptions.values():
+            for subscription in group:
+                subscription.lost = subscription.written = True
+        self._subscriptions.clear()
 
 
 def _call(name: str, *arguments: object) -> int:

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
+from scheduler_backends.sql.checks import NAMES
+from scheduler_backends.sql.columns import SQLITE_TYPES
 from scheduler_backends.sql.schema import Dialect, Schema
 
 # A rowid table: WITHOUT ROWID was 30 to 60 % slower at batches of 64. No index holds lease_until, so a renewal rewrites
 # only the row.
 # STRICT and the constraints are for other programs. The library's own connections ignore the constraints: see
 # `connection`.
-_TYPES: Final = {
-    "text": "TEXT",
-    "uuid": "TEXT",
-    "jsonb": "TEXT",
-    "boolean": "INTEGER",
-    "smallint": "INTEGER",
-    "integer": "INTEGER",
-    "bigint": "INTEGER",
-    "double precision": "REAL",
-    "bytea": "BLOB",
-}
 DIALECT: Final = Dialect(
-    type_of=_TYPES.__getitem__,
+    type_of=SQLITE_TYPES.__getitem__,
     key="",
+    characters=f"{NAMES} NOT GLOB '*[' || char(1, 45, 31) || char(127) || ']*' AND instr({NAMES}, char(0)) = 0",
     documents=lambda kind, columns: " AND ".join(
         f"({name} IS NULL OR json_valid({name}) AND json_type({name}) = '{kind}')" for name in columns
     ),

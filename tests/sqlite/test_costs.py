@@ -10,7 +10,7 @@ import pytest
 
 from plain_job import FurtherTables, PlainJobCosts
 from scheduler_backends.sql.columns import COLUMNS, UNREAD
-from scheduler_backends.sqlite.opening import Open
+from scheduler_backends.sqlite.slots import Open
 
 
 class TestPlainJob(PlainJobCosts):

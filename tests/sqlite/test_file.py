@@ -19,7 +19,7 @@ from scheduler.queues import Retention
 from scheduler.states import JobState
 from scheduler_backends.sql.__main__ import main
 from scheduler_backends.sqlite import SqliteBackend
-from scheduler_backends.sqlite.opening import Open
+from scheduler_backends.sqlite.slots import Open
 
 QUEUE = "file"
 

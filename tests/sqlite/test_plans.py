@@ -15,7 +15,7 @@ from scheduler.queues import Retention
 from scheduler.states import JobState
 from scheduler_backends.sql.states import CANCELLED, DEAD, SUCCEEDED
 from scheduler_backends.sqlite import SqliteBackend
-from scheduler_backends.sqlite.opening import Open
+from scheduler_backends.sqlite.slots import Open
 
 QUEUE: Final = "plans"
 FINISHED: Final = (SUCCEEDED, DEAD, CANCELLED)

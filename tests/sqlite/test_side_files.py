@@ -14,7 +14,7 @@ import pytest
 from scheduler.jobs import NewJob
 from scheduler_backends.sqlite import SqliteBackend
 from scheduler_backends.sqlite.gate import Gate
-from scheduler_backends.sqlite.opening import Open
+from scheduler_backends.sqlite.slots import Open
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become other users")
 GROUP, WEB, WORKER, STRANGER = 64_001, 64_002, 64_003, 64_004

@@ -261,7 +261,7 @@ def test_a_waiter_goes_on_after_events_were_lost(backend, path, monkeypatch, los
         if loss == "closed":
             os.close(before.descriptor)
         else:
-            events = OVERFLOW if loss == "overflow" else struct.pack("iIII", before.watch, IGNORED, 0, 0)
+            events = OVERFLOW if loss == "overflow" else struct.pack("iIII", before._watch, IGNORED, 0, 0)
             with monkeypatch.context() as patch:
                 patch.setattr(inotify.os, "read", lambda *_: events)
                 before.take_events()
