@@ -1,95 +1,71 @@
-"""
-How a job is written. Only this module and `records` deal with milliseconds and bytes.
-
-A record is opaque to Redis except for its fixed head, of which scripts read the level, max_retries and the times
-(prelude/record.lua). enqueue.lua puts the two times before the body that is sent. Id, queue, version and partition are
-not part of it: they are in the key and the field.
-
-    created us, run_at us | format, level, max_retries, nonce, timeout, sizes of type and extra | type, extra, payload
-"""
+"""How a job becomes a record, and a record a job. `records` has the layout."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from datetime import datetime
 from struct import Struct
 
 from scheduler.errors import InvalidJob
 from scheduler.jobs import ErrorDetail, Job, NewJob, Priority
 from scheduler.leases import Enqueued, Lease
 from scheduler.limits import MAX_COUNT, MAX_DELAY
-from scheduler.states import JobState
+from scheduler.states import TERMINAL, JobState
 from scheduler.values import maker_of
 from scheduler_backends.redis.keys import Partition
 from scheduler_backends.redis.records import (
     FORMAT,
+    HAS_OPTIONS,
+    HEAD,
     LAST_US,
-    NO_EXTRA,
     NO_HISTORY,
+    NO_OPTIONS,
+    OPTIONS,
     RECORD,
-    Damaged,
-    Unread,
-    extra_of,
+    entries_of,
     history_of,
     id_of,
     kind_of,
     micros,
     moment,
     moment_of,
+    options_bytes,
+    options_of,
+    start_of_type,
 )
-from scheduler_backends.redis.salvage import salvage
+from scheduler_backends.redis.salvage import OF_STATE, salvage
 
 MAX_RECORD = 256 * 1024 * 1024  # bytes; Redis itself takes no value above 512 MiB
 
-_BODY = Struct("<BBI8sdHI")
+_BODY = Struct("<BBI8sdH")  # `RECORD` without its two times
+_HEAD_SIZE = RECORD.size
 _MOMENT = Struct("<q")
 _PRIORITIES = tuple(Priority)
 
 # An enum's own look-up of a member is slow, and these are needed for every job.
 _READY, _SCHEDULED, _LEASED, _SUCCEEDED = JobState.READY, JobState.SCHEDULED, JobState.LEASED, JobState.SUCCEEDED
 
-_new_job = maker_of(
-    Job,
-    *(
-        "id",
-        "queue",
-        "type",
-        "payload",
-        "state",
-        "priority",
-        "run_at",
-        "created_at",
-        "max_retries",
-        "timeout",
-        "due_at",
-    ),
-    *("retry_policy", "idempotency_key", "metadata", "queue_version", "partition"),
-)
+_FIELDS = (
+    "id", "queue", "type", "payload", "state", "priority", "run_at", "created_at", "max_retries", "timeout",
+    "queue_version", "partition",
+)  # fmt: skip  # of every job, in the order of the two calls below
+_new_job = maker_of(Job, *_FIELDS, "due_at")
+_stored_job = maker_of(Job, *_FIELDS, "attempts", "crashes", "errors", *OF_STATE)
 _lease = maker_of(Lease, "job", "token", "expires_at")
 _enqueued = maker_of(Enqueued, "job", "is_new")
+_set = object.__setattr__
 
 
 def body_of(job: NewJob) -> bytes:
     """All of a record but its two times."""
-    kind = job.type.encode()
-    extra = b""
-    if job.metadata or job.idempotency_key is not None or job.retry_policy is not None:
-        extra = json.dumps(
-            {
-                "key": job.idempotency_key,
-                "metadata": job.metadata,
-                "retry": job.retry_policy.to_data() if job.retry_policy else None,
-            },
-            ensure_ascii=False,
-            separators=(",", ":"),
-        ).encode()
-    head = _BODY.pack(
-        FORMAT, job.priority, job.max_retries, bytes.fromhex(job.nonce), job.timeout, len(kind), len(extra)
-    )
     if len(job.payload) > MAX_RECORD:
         raise InvalidJob("payload", f"must not exceed {MAX_RECORD} bytes")
-    return head + kind + extra + job.payload
+    kind = job.type.encode()
+    level: int = job.priority
+    options = b""
+    if (values := options_of(job)) != NO_OPTIONS:
+        level, options = level | HAS_OPTIONS, options_bytes(values)
+    head = _BODY.pack(FORMAT, level, job.max_retries, bytes.fromhex(job.nonce), job.timeout, len(kind))
+    return head + options + kind + job.payload
 
 
 def when_of(job: NewJob) -> bytes:
@@ -105,32 +81,22 @@ def stored(job: NewJob, partition: Partition, now_us: int) -> Enqueued:
     now = run_at = moment(now_us)
     state, due_at = _READY, None
     if job.run_at is not None or job.delay:
-        if job.run_at is not None:
-            run_at, run_us = job.run_at, micros(job.run_at)
-        else:
-            run_us = min(now_us + round((job.delay or 0.0) * 1_000_000), LAST_US)
-            run_at = moment(run_us)
+        run_us = micros(job.run_at) if job.run_at else min(now_us + round((job.delay or 0.0) * 1_000_000), LAST_US)
+        run_at = moment(run_us)
         due_ms = -(-run_us // 1000)
         if due_ms > now_us // 1000:
             state, due_at = _SCHEDULED, moment_of(b"%d" % due_ms)
     made = _new_job(
-        *(
-            job.id,
-            job.queue,
-            job.type,
-            job.payload,
-            state,
-            job.priority,
-            run_at,
-            now,
-            job.max_retries,
-            job.timeout,
-            due_at,
-        ),
-        *(job.retry_policy, job.idempotency_key, dict(job.metadata) if job.metadata else {}),
-        *(partition.version, partition.number),
-    )
+        job.id, job.queue, job.type, job.payload, state, job.priority, run_at, now, job.max_retries, job.timeout,
+        partition.version, partition.number, due_at,
+    )  # fmt: skip  # as _FIELDS
+    if (values := options_of(job)) != NO_OPTIONS:
+        for name, value in zip(OPTIONS, values, strict=True):
+            _set(made, name, dict(value) if isinstance(value, dict) else value)
     return _enqueued(made, True)
+
+
+Unread = tuple[bytes, bytes, Job]  # id, record, and what can be read
 
 
 def leases_of(  # noqa: PLR0917 - called for every batch
@@ -142,17 +108,16 @@ def leases_of(  # noqa: PLR0917 - called for every batch
     token: str,
     expires_ms: bytes,
 ) -> tuple[list[Lease], list[Unread]]:
-    """Return the leases that lease.lua gave, and id, record and history of the jobs that cannot be read."""
+    """Return the leases that lease.lua gave, and the jobs that cannot be read."""
     expires_at = moment_of(expires_ms)
+    of_state = (None, None, worker, expires_at, None)
     pasts = dict(zip(histories[::2], histories[1::2], strict=True))
     leases: list[Lease] = []
     damaged: list[Unread] = []
     for raw, record in zip(ids, records, strict=True):
-        past = pasts.get(raw) if pasts else None
-        try:
-            job = _read(partition, raw, record, past, _LEASED, None, None, worker, expires_at, None)
-        except Exception:  # noqa: BLE001 - whatever a decoder raises: one bad record must not cost its neighbours
-            damaged.append((raw, record, past))
+        job = _read(partition, raw, record, pasts.get(raw) if pasts else None, _LEASED, of_state)
+        if job.unreadable:
+            damaged.append((raw, record, job))
         else:
             leases.append(_lease(job, token, expires_at))
     return leases, damaged
@@ -160,26 +125,17 @@ def leases_of(  # noqa: PLR0917 - called for every batch
 
 def job_of(partition: Partition, raw_id: bytes, view: Sequence[bytes]) -> Job:
     """The job of a script's view of it (prelude/view.lua); `Job.unreadable` names what cannot be read."""
-    name, record, past, time_ms, worker, answer = view
+    name, record, past, time_ms, worker, result = view
     state = JobState(name.decode())
-    due_at = finished_at = owner = expires_at = None
-    if state in (JobState.SCHEDULED, JobState.RETRY_WAIT):
-        due_at = moment_of(time_ms)
-    elif state is JobState.LEASED:
-        owner, expires_at = worker.decode(errors="replace"), moment_of(time_ms)
-    elif state is not JobState.READY:
-        finished_at = moment_of(time_ms)
-    result = answer[1:] if answer else None
-    try:
-        return _read(partition, raw_id, record, past, state, due_at, finished_at, owner, expires_at, result)
-    except Exception:  # noqa: BLE001 - as above
-        job = Job(
-            id="", queue=partition.queue, type="", payload=b"", state=state, priority=Priority.NORMAL,
-            run_at=moment(0), created_at=moment(0), max_retries=0, timeout=0.0, due_at=due_at, finished_at=finished_at,
-            lease_owner=owner, lease_expires_at=expires_at, result=result, queue_version=partition.version,
-            partition=partition.number,
-        )  # fmt: skip  # as short as below
-        return salvage(job, raw_id, record, past)
+    time = None if state is _READY else moment_of(time_ms)
+    of_state = (
+        time if state in (JobState.SCHEDULED, JobState.RETRY_WAIT) else None,
+        time if state in TERMINAL else None,
+        worker.decode(errors="replace") if state is _LEASED else None,
+        time if state is _LEASED else None,
+        result[1:] if result else None,
+    )
+    return _read(partition, raw_id, record, past, state, of_state)
 
 
 def _read(  # noqa: PLR0917 - called for every job: keywords would cost a tenth
@@ -188,38 +144,33 @@ def _read(  # noqa: PLR0917 - called for every job: keywords would cost a tenth
     record: bytes,
     past: bytes | None,
     state: JobState,
-    due_at: datetime | None,
-    finished_at: datetime | None,
-    owner: str | None,
-    expires_at: datetime | None,
-    result: bytes | None,
+    of_state: tuple[object, ...],
 ) -> Job:
-    created_us, run_us, form, level, max_retries, _nonce, timeout, of_type, of_extra = RECORD.unpack_from(record)
-    kind_end = 44 + of_type
-    extra_end = kind_end + of_extra
-    if form != FORMAT or extra_end > len(record) or max_retries > MAX_COUNT or not 0.0 < timeout <= MAX_DELAY:
-        raise Damaged
-    policy, key, metadata = extra_of(record[kind_end:extra_end]) if of_extra else (*NO_EXTRA, {})
-    attempts, crashes, errors = history_of(past) if past else NO_HISTORY
-    # The present lease is not counted until it ends, and a completed one never is: see prelude/history.lua.
-    if state is _LEASED or state is _SUCCEEDED:
-        attempts += 1
-    created_at = moment(created_us)
-    return _stored_job(
-        id_of(raw_id), partition.queue, kind_of(record[44:kind_end]), record[extra_end:], state,
-        _PRIORITIES[level], created_at if run_us == created_us else moment(run_us), created_at, max_retries,
-        timeout, due_at, attempts, crashes, policy, key, metadata, finished_at, errors, owner, expires_at, result,
-        partition.version, partition.number,
-    )  # fmt: skip  # as the names just below
-
-
-_stored_job = maker_of(
-    Job,
-    "id", "queue", "type", "payload", "state",
-    "priority", "run_at", "created_at", "max_retries",
-    "timeout", "due_at", "attempts", "crashes", "retry_policy", "idempotency_key", "metadata", "finished_at", "errors",
-    "lease_owner", "lease_expires_at", "result", "queue_version", "partition",
-)  # fmt: skip
+    try:
+        created_us, run_us, form, level, max_retries, _nonce, timeout, of_type = RECORD.unpack_from(record)
+        start = _HEAD_SIZE
+        if has_options := level & HAS_OPTIONS:
+            level -= HAS_OPTIONS
+            start = start_of_type(record)
+        end = start + of_type
+        if form != FORMAT or end > len(record) or max_retries > MAX_COUNT or not 0.0 < timeout <= MAX_DELAY:
+            return salvage(partition, raw_id, record, past, state, of_state)
+        attempts, crashes, errors = history_of(past) if past else NO_HISTORY
+        # The present lease is not counted until it ends, and a completed one never is: see prelude/history.lua.
+        if state is _LEASED or state is _SUCCEEDED:
+            attempts += 1
+        created_at = moment(created_us)
+        job: Job = _stored_job(
+            id_of(raw_id), partition.queue, kind_of(record[start:end]), record[end:], state, _PRIORITIES[level],
+            created_at if run_us == created_us else moment(run_us), created_at, max_retries, timeout,
+            partition.version, partition.number, attempts, crashes, errors, *of_state,
+        )  # fmt: skip  # as _FIELDS
+        if has_options:
+            for name, decode, raw in entries_of(record):
+                _set(job, name, decode(raw))
+    except Exception:  # noqa: BLE001 - whatever a decoder raises; field by field it is found out what cannot be read
+        return salvage(partition, raw_id, record, past, state, of_state)
+    return job
 
 
 def error_text(error: ErrorDetail | None) -> bytes:
@@ -229,4 +180,5 @@ def error_text(error: ErrorDetail | None) -> bytes:
 
 def known(job: NewJob, partition: Partition, view: Sequence[bytes]) -> Enqueued:
     """Return the result for a job whose id is taken: new all the same if it was made from the same NewJob."""
-    return _enqueued(job_of(partition, job.id.encode(), view), view[1][22:30] == bytes.fromhex(job.nonce))
+    is_repeat = view[1][HEAD - 8 : HEAD] == bytes.fromhex(job.nonce)
+    return _enqueued(job_of(partition, job.id.encode(), view), is_repeat)

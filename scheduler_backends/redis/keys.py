@@ -26,6 +26,10 @@ SUFFIXES = {
     "succeeded": b"f",
     "cancelled": b"c",
     "results": b"o",  # hash: id -> result
+    # Hashes for a later release, id -> what it keeps; so far they are only deleted with their partition.
+    "cancel_marks": b"stop",  # that a leased job is to be cancelled
+    "successors": b"next",  # the record that takes the place of a job when its lease ends
+    "notes": b"note",  # what a handler has noted last, such as its progress
 }
 """What a script calls a key of its partition -> how the key ends."""
 

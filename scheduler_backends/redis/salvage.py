@@ -3,146 +3,157 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from struct import error as struct_error
-from typing import TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar
 
 from scheduler.errors import ConfigError, InvalidJob
 from scheduler.jobs import UNREADABLE, ErrorDetail, ErrorRecord, Job, Priority
-from scheduler.limits import check_count, check_metadata, check_number
+from scheduler.limits import check_count, check_number
 from scheduler.states import JobState
+from scheduler_backends.redis.keys import Partition
 from scheduler_backends.redis.records import (
     FORMAT,
+    HAS_OPTIONS,
     HEAD,
     LATEST_FORMAT,
     NO_HISTORY,
+    OPTIONS,
     RECORD,
     Damaged,
-    History,
+    Entry,
+    entries_of,
     history_of,
     id_of,
-    key_of,
+    is_later,
     kind_of,
     moment,
-    policy_of,
+    start_of_type,
 )
 
-_FIELDS = (
-    "type", "payload", "priority", "run_at", "created_at", "max_retries", "timeout", "retry_policy", "idempotency_key",
-    "metadata",
-)  # fmt: skip  # those in a record
-_IN_HISTORY = ("attempts", "crashes", "errors")
+OF_STATE: Final = ("due_at", "finished_at", "lease_owner", "lease_expires_at", "result")
+"""The fields of a job that follow from its state."""
 
+_IN_HISTORY = ("attempts", "crashes", "errors")
 _T = TypeVar("_T")
 
 
-def later_format(record: bytes) -> int | None:
-    """
-    The format of a record that a later release has written; None for any other record, damaged ones among them.
+class _Record(NamedTuple):
+    """The head of a record, and all of it."""
 
-    Whatever its format, a record begins with two moments, and then comes the number of the format.
+    created_us: int
+    run_us: int
+    format: int
+    level: int
+    max_retries: int
+    nonce: bytes
+    timeout: float
+    of_type: int
+    whole: bytes
+
+    def within(self, start: int, end: int) -> bytes:
+        """Some of its bytes."""
+        if end > len(self.whole) or start > end:
+            raise Damaged("is cut short")
+        return self.whole[start:end]
+
+
+def _kind(record: _Record) -> str:
+    start = start_of_type(record.whole)
+    return kind_of(record.within(start, start + record.of_type))
+
+
+_FIELDS: Final[Mapping[str, tuple[Callable[[_Record], object], object]]] = {
+    "type": (_kind, ""),
+    "payload": (lambda record: record.within(start_of_type(record.whole) + record.of_type, len(record.whole)), b""),
+    "priority": (lambda record: Priority(record.level & ~HAS_OPTIONS), Priority.NORMAL),
+    "run_at": (lambda record: moment(record.run_us), moment(0)),
+    "created_at": (lambda record: moment(record.created_us), moment(0)),
+    "max_retries": (lambda record: check_count("max_retries", record.max_retries), 0),
+    "timeout": (lambda record: check_number("timeout", record.timeout, above=0.0), 0.0),
+}
+"""How each field outside the options is read on its own, and what it is where that fails."""
+
+
+def later_part(record: bytes) -> str | None:
     """
-    if len(record) >= HEAD and FORMAT < record[16] <= LATEST_FORMAT:
+    Return what a later release has written into *record* and this one must not pass over: a format, or an option.
+
+    None for any other record, damaged ones among them. Whatever its format, a record begins with two moments, and then
+    comes the number of the format.
+    """
+    if len(record) < HEAD or not FORMAT <= record[16] <= LATEST_FORMAT:
+        return None
+    try:
+        moment(int.from_bytes(record[:8], "little", signed=True))
+        moment(int.from_bytes(record[8:16], "little", signed=True))
+        if record[16] > FORMAT:
+            return f"format {record[16]}"
+        return next((name for name, decode, _ in entries_of(record) if decode is is_later), None)
+    except (OverflowError, Damaged, struct_error):
+        return None
+
+
+def salvage(  # noqa: PLR0917 - as `codec` reads a job
+    partition: Partition,
+    raw_id: bytes,
+    record: bytes,
+    past: bytes | None,
+    state: JobState,
+    of_state: tuple[object, ...],
+) -> Job:
+    """Return the job with what can be read. If that is not all, its last error says what cannot."""
+    reasons: dict[str, str] = {}
+
+    def read(names: tuple[str, ...], neutral: _T, reader: Callable[..., _T], *args: object) -> _T:
         try:
-            moment(int.from_bytes(record[:8], "little", signed=True))
-            moment(int.from_bytes(record[8:16], "little", signed=True))
-        except OverflowError:
-            return None
-        return record[16]
-    return None
+            return reader(*args)
+        except Exception as error:  # noqa: BLE001 - whatever a decoder raises is a reason
+            reasons.update(dict.fromkeys(names, _reason(error, names)))
+            return neutral
 
-
-def why_unreadable(raw_id: bytes, record: bytes, past: bytes | None) -> str:
-    """Return which fields cannot be read and why, without quoting what they hold."""
-    return _Reader(raw_id, record, past).why
-
-
-def salvage(job: Job, raw_id: bytes, record: bytes, past: bytes | None) -> Job:
-    """Return *job* with what can be read. Its last error says what cannot."""
-    reader = _Reader(raw_id, record, past)
-    attempts, crashes, errors = reader.history
-    if job.state is JobState.LEASED or job.state is JobState.SUCCEEDED:
-        attempts += 1
-    # Made when it is read: record and history stay as they are, for a release that can read them.
-    detail = ErrorDetail(kind=UNREADABLE, message=reader.why)
-    errors = (*errors, ErrorRecord.of(detail, attempt=attempts, at=job.finished_at or job.due_at or job.run_at))
-    return replace(
-        job,
+    values: dict[str, Any] = {name: neutral for name, (_, neutral) in _FIELDS.items()}
+    values.update(zip(OF_STATE, of_state, strict=True))
+    values["id"] = read(("id",), raw_id.decode(errors="backslashreplace"), id_of, raw_id)
+    later = later_part(record)
+    if len(record) < RECORD.size or record[16] != FORMAT:
+        why = (
+            f"the record has {later}, of a later release; this one reads {FORMAT}"
+            if later
+            else "the record is no record"
+        )
+        reasons.update(dict.fromkeys((*_FIELDS, *OPTIONS), f"cannot be read: {why}"))
+    else:
+        parts = _Record._make((*RECORD.unpack_from(record), record))
+        for name, (reader, neutral) in _FIELDS.items():
+            values[name] = read((name,), neutral, reader, parts)
+        none: list[Entry] = []
+        for name, decode, raw in read(tuple(OPTIONS), none, lambda: list(entries_of(record))):
+            value = read((name,), None, decode, raw)
+            if value is not None:  # else the field has its default
+                values[name] = value
+    attempts, crashes, errors = read(_IN_HISTORY, NO_HISTORY, history_of, past) if past else NO_HISTORY
+    attempts += state is JobState.LEASED or state is JobState.SUCCEEDED
+    if reasons:
+        # Made when it is read: record and history stay as they are, for a release that can read them.
+        names: dict[str, list[str]] = {}
+        for name, reason in reasons.items():
+            names.setdefault(reason, []).append(name)
+        why = "; ".join(f"{', '.join(fields)} {reason}" for reason, fields in names.items())
+        at = values["finished_at"] or values["due_at"] or values["run_at"]
+        detail = ErrorDetail(kind=UNREADABLE, message=why)
+        errors = (*errors, ErrorRecord.of(detail, attempt=attempts, at=at))
+    return Job(
+        queue=partition.queue,
+        queue_version=partition.version,
+        partition=partition.number,
+        state=state,
         attempts=attempts,
         crashes=crashes,
         errors=errors,
-        unreadable=tuple(reader.reasons),
-        **reader.fields,  # type: ignore[arg-type]  # each as its decoder returns it
+        unreadable=tuple(reasons),
+        **values,
     )
-
-
-class _Reader:
-    """Reads each field by itself."""
-
-    def __init__(self, raw_id: bytes, record: bytes, past: bytes | None) -> None:
-        self.fields: dict[str, object] = {"id": raw_id.decode(errors="backslashreplace")}
-        self.reasons: dict[str, str] = {}
-        self.history: History = NO_HISTORY
-        self._keep("id", lambda: id_of(raw_id))
-        self._read_record(record)
-        if past:
-            self.history = self._tried(_IN_HISTORY, lambda: history_of(past)) or NO_HISTORY
-
-    @property
-    def why(self) -> str:
-        """The reasons, equal ones once."""
-        fields: dict[str, list[str]] = {}
-        for name, reason in self.reasons.items():
-            fields.setdefault(reason, []).append(name)
-        return "; ".join(f"{', '.join(names)} {reason}" for reason, names in fields.items())
-
-    def _read_record(self, record: bytes) -> None:
-        later = later_format(record)
-        if later is not None or len(record) < RECORD.size or record[16] != FORMAT:
-            reason = "cannot be read: the record is no record"
-            if later is not None:
-                reason = f"cannot be read: the record has format {later}, of a later release; this one reads {FORMAT}"
-            self.reasons.update(dict.fromkeys(_FIELDS, reason))
-            return
-        created_us, run_us, _, level, retries, _, timeout, of_type, of_extra = RECORD.unpack_from(record)
-        self._keep("created_at", lambda: moment(created_us))
-        self._keep("run_at", lambda: moment(run_us))
-        self._keep("priority", lambda: Priority(level))
-        self._keep("max_retries", lambda: check_count("max_retries", retries))
-        self._keep("timeout", lambda: check_number("timeout", timeout, above=0.0))
-        kind_end = RECORD.size + of_type
-        extra_end = kind_end + of_extra
-        self._keep("type", lambda: kind_of(_within(record, RECORD.size, kind_end)))
-        self._keep("payload", lambda: _within(record, extra_end, len(record)))
-        if of_extra:
-            self._read_extra(record, kind_end, extra_end)
-
-    def _read_extra(self, record: bytes, start: int, end: int) -> None:
-        names = ("retry_policy", "idempotency_key", "metadata")
-        data = self._tried(names, lambda: cast("dict[str, object]", json.loads(_within(record, start, end))))
-        if data is not None:
-            self._keep("retry_policy", lambda: policy_of(data["retry"]))
-            self._keep("idempotency_key", lambda: key_of(data["key"]))
-            self._keep("metadata", lambda: check_metadata(data["metadata"]))
-
-    def _keep(self, name: str, read: Callable[[], object]) -> None:
-        value = self._tried((name,), read)
-        if name not in self.reasons:
-            self.fields[name] = value
-
-    def _tried(self, names: tuple[str, ...], read: Callable[[], _T]) -> _T | None:
-        try:
-            return read()
-        except Exception as error:  # noqa: BLE001 - whatever a decoder raises is a reason
-            self.reasons.update(dict.fromkeys(names, _reason(error, names)))
-            return None
-
-
-def _within(record: bytes, start: int, end: int) -> bytes:
-    if end > len(record) or start > len(record):
-        raise Damaged("is cut short")
-    return record[start:end]
 
 
 def _reason(error: Exception, names: tuple[str, ...]) -> str:
@@ -159,6 +170,5 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (json.JSONDecodeError, "is not JSON"),
     (RecursionError, "is nested too deeply"),
     (OverflowError, "lies outside the years 1 to 9999"),
-    (KeyError, "is missing"),
     (struct_error, "is cut short"),
 )

@@ -2,7 +2,7 @@
 -- recover_expired: leased -> ready at the back, or dead where the attempts are used up; whole groups at a time, as far as
 -- they have no more than 1,000 jobs
 -- KEYS     meta jobs ready0 ready1 ready2 ready3 leased expiry lease_members history dead
--- ARGV     now, channel, limit, error text, 1 dead jobs are kept | 0 deleted at once
+-- ARGV     now, channel, limit, error text, 1 dead jobs are kept | 0 deleted at once, tags of the options that are known
 -- uses     clock record ready due wake groups settle history
 -- returns  ready, dead, us until the next expiry or -1, ids whose record is gone
 local now = clock(ARGV[1])
@@ -17,7 +17,7 @@ local function recover_jobs(group, ids)
     local ready, scores, written, dropped = {}, {}, {}, {}
     local _, missing, gone, freed = settle_held(ids, groups, function(k, id, record)
         local past, attempts
-        if not is_later(record) then past, attempts = lease_ended(pasts[k], 1, 1, text, now) end
+        if not is_later(record, ARGV[6]) then past, attempts = lease_ended(pasts[k], 1, 1, text, now) end
         if past then written[#written + 1], written[#written + 2] = id, past end
         if not attempts or attempts <= max_retries_of(record) then -- not attempts: the next lease takes care of it
             add_ready(ready, id, record)

@@ -18,9 +18,8 @@ for k = 3, #ARGV do
     elseif job[1] ~= 'dead' or closing then
         answer[#answer + 1] = job[1]
     else
-        local counted, _, errors, texts = read_history(job[3])
         woken = push(level_of(job[2]), {id}, now_ms) or woken
-        if counted then call('HSET', history, id, write_history(0, 0, errors, texts)) end
+        if job[3] ~= '' and read_history(job[3]) then call('HSET', history, id, reset_history(job[3])) end
         call('ZREM', dead, id)
         answer[#answer + 1] = '!'
     end
