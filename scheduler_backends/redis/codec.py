@@ -1,14 +1,21 @@
-"""How a job becomes a record, and a record a job. `records` has the layout."""
+"""
+How a job becomes a record, and a record a job. `records` has the layout.
+
+A record or history that cannot be read as a whole is read field by field, to say what cannot be read and why.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from json import JSONDecodeError
 from struct import Struct
+from struct import error as struct_error
+from typing import Any, TypeVar
 
-from scheduler.errors import InvalidJob
-from scheduler.jobs import ErrorDetail, Job, NewJob, Priority
+from scheduler.errors import ConfigError, InvalidJob
+from scheduler.jobs import UNREADABLE, ErrorDetail, ErrorRecord, Job, NewJob, Priority
 from scheduler.leases import Enqueued, Lease
-from scheduler.limits import MAX_COUNT, MAX_DELAY
+from scheduler.limits import MAX_COUNT, MAX_DELAY, check_count, check_number
 from scheduler.states import TERMINAL, JobState
 from scheduler.values import maker_of
 from scheduler_backends.redis.keys import Partition
@@ -17,13 +24,17 @@ from scheduler_backends.redis.records import (
     HAS_OPTIONS,
     HEAD,
     LAST_US,
+    LATEST_FORMAT,
     NO_HISTORY,
     NO_OPTIONS,
     OPTIONS,
     RECORD,
+    Damaged,
+    Entry,
     entries_of,
     history_of,
     id_of,
+    is_later,
     kind_of,
     micros,
     moment,
@@ -32,7 +43,9 @@ from scheduler_backends.redis.records import (
     options_of,
     start_of_type,
 )
-from scheduler_backends.redis.salvage import OF_STATE, salvage
+
+OfState = tuple[object, ...]  # values for `_OF_STATE`
+_T = TypeVar("_T")
 
 MAX_RECORD = 256 * 1024 * 1024  # bytes; Redis itself takes no value above 512 MiB
 
@@ -48,8 +61,9 @@ _FIELDS = (
     "id", "queue", "type", "payload", "state", "priority", "run_at", "created_at", "max_retries", "timeout",
     "queue_version", "partition",
 )  # fmt: skip  # of every job, in the order of the two calls below
+_OF_STATE = ("due_at", "finished_at", "lease_owner", "lease_expires_at", "result")
 _new_job = maker_of(Job, *_FIELDS, "due_at")
-_stored_job = maker_of(Job, *_FIELDS, "attempts", "crashes", "errors", *OF_STATE)
+_stored_job = maker_of(Job, *_FIELDS, "attempts", "crashes", "errors", *_OF_STATE)
 _lease = maker_of(Lease, "job", "token", "expires_at")
 _enqueued = maker_of(Enqueued, "job", "is_new")
 _set = object.__setattr__
@@ -144,7 +158,7 @@ def _read(  # noqa: PLR0917 - called for every job: keywords would cost a tenth
     record: bytes,
     past: bytes | None,
     state: JobState,
-    of_state: tuple[object, ...],
+    of_state: OfState,
 ) -> Job:
     try:
         created_us, run_us, form, level, max_retries, _nonce, timeout, of_type = RECORD.unpack_from(record)
@@ -154,7 +168,7 @@ def _read(  # noqa: PLR0917 - called for every job: keywords would cost a tenth
             start = start_of_type(record)
         end = start + of_type
         if form != FORMAT or end > len(record) or max_retries > MAX_COUNT or not 0.0 < timeout <= MAX_DELAY:
-            return salvage(partition, raw_id, record, past, state, of_state)
+            return _salvage(partition, raw_id, record, past, state, of_state)
         attempts, crashes, errors = history_of(past) if past else NO_HISTORY
         # The present lease is not counted until it ends, and a completed one never is: see prelude/history.lua.
         if state is _LEASED or state is _SUCCEEDED:
@@ -169,8 +183,111 @@ def _read(  # noqa: PLR0917 - called for every job: keywords would cost a tenth
             for name, decode, raw in entries_of(record):
                 _set(job, name, decode(raw))
     except Exception:  # noqa: BLE001 - whatever a decoder raises; field by field it is found out what cannot be read
-        return salvage(partition, raw_id, record, past, state, of_state)
+        return _salvage(partition, raw_id, record, past, state, of_state)
     return job
+
+
+def later_part(record: bytes) -> str | None:
+    """
+    Return what a later release has written into *record* and this one must not pass over: a format, or an option.
+
+    None for any other record, damaged ones among them. Whatever its format, a record begins with two moments, and then
+    comes the number of the format.
+    """
+    if len(record) < HEAD or not FORMAT <= record[16] <= LATEST_FORMAT:
+        return None
+    try:
+        moment(int.from_bytes(record[:8], "little", signed=True))
+        moment(int.from_bytes(record[8:16], "little", signed=True))
+        if record[16] > FORMAT:
+            return f"format {record[16]}"
+        return next((name for name, decode, _ in entries_of(record) if decode is is_later), None)
+    except (OverflowError, Damaged, struct_error):
+        return None
+
+
+def _salvage(  # noqa: PLR0917 - as `_read`
+    partition: Partition, raw_id: bytes, record: bytes, past: bytes | None, state: JobState, of_state: OfState
+) -> Job:
+    """Return the job with what can be read, field by field. If that is not all, its last error says what cannot."""
+    reasons: dict[str, str] = {}
+
+    def read(names: str, neutral: _T, reader: Callable[..., _T], *args: object) -> _T:
+        try:
+            return reader(*args)
+        except Exception as error:  # noqa: BLE001 - whatever a decoder raises is a reason
+            reasons.update(dict.fromkeys(names.split(), _reason(error, names)))
+            return neutral
+
+    is_record = len(record) >= RECORD.size and record[16] == FORMAT
+    whole = record if is_record else _NO_RECORD
+    created_us, run_us, _, level, max_retries, _, timeout, of_type = RECORD.unpack_from(whole)
+    kind, payload = read("type payload", (b"", b""), _type_and_payload, whole, of_type)
+    values: dict[str, Any] = {
+        "type": "" if "type" in reasons else read("type", "", kind_of, kind),
+        "payload": payload,
+        "priority": read("priority", Priority.NORMAL, Priority, level & ~HAS_OPTIONS),
+        "run_at": read("run_at", moment(0), moment, run_us),
+        "created_at": read("created_at", moment(0), moment, created_us),
+        "max_retries": read("max_retries", 0, check_count, "max_retries", max_retries),
+        "timeout": read("timeout", 0.0, lambda: check_number("timeout", timeout, above=0.0)),
+    }
+    none: list[Entry] = []
+    for name, decode, raw in read(" ".join(OPTIONS), none, lambda: list(entries_of(whole))):
+        value = read(name, None, decode, raw)
+        if value is not None:  # else the field has its default
+            values[name] = value
+    if not is_record:
+        later = later_part(record)
+        why = f"has {later}, of a later release; this one reads {FORMAT}" if later else "is no record"
+        reasons.update(dict.fromkeys((*values, *OPTIONS), f"cannot be read: the record {why}"))
+    values["id"] = read("id", raw_id.decode(errors="backslashreplace"), id_of, raw_id)
+    values.update(zip(_OF_STATE, of_state, strict=True))
+    attempts, crashes, errors = read("attempts crashes errors", NO_HISTORY, history_of, past) if past else NO_HISTORY
+    attempts += state is _LEASED or state is _SUCCEEDED
+    if reasons:
+        # Made when it is read: record and history stay as they are, for a release that can read them.
+        names: dict[str, list[str]] = {}
+        for name, reason in reasons.items():
+            names.setdefault(reason, []).append(name)
+        message = "; ".join(f"{', '.join(fields)} {reason}" for reason, fields in names.items())
+        at = values["finished_at"] or values["due_at"] or values["run_at"]
+        errors = (*errors, ErrorRecord(attempt=attempts, at=at, kind=UNREADABLE, message=message))
+    return Job(
+        queue=partition.queue, queue_version=partition.version, partition=partition.number, state=state,
+        attempts=attempts, crashes=crashes, errors=errors, unreadable=tuple(reasons), **values,
+    )  # fmt: skip  # as above
+
+
+_NO_RECORD = RECORD.pack(
+    0, 0, FORMAT, Priority.NORMAL, 0, bytes(8), 0.0, 0
+)  # with neutral values, as far as it has any
+
+
+def _type_and_payload(record: bytes, of_type: int) -> tuple[bytes, bytes]:
+    start = start_of_type(record)
+    end = start + of_type
+    if end > len(record):
+        raise Damaged("is cut short")
+    return record[start:end], record[end:]
+
+
+def _reason(error: Exception, names: str) -> str:
+    """A text of our own for *error*: that of a decoder may quote what it has read."""
+    if isinstance(error, ConfigError | InvalidJob):
+        return error.message if error.field in names else f"({error.field}) {error.message}"
+    if isinstance(error, Damaged):
+        return str(error)
+    return next((words for kind, words in _REASONS if isinstance(error, kind)), f"({type(error).__name__}) is damaged")
+
+
+_REASONS: tuple[tuple[type[Exception], str], ...] = (
+    (UnicodeDecodeError, "is not UTF-8"),
+    (JSONDecodeError, "is not JSON"),
+    (RecursionError, "is nested too deeply"),
+    (OverflowError, "lies outside the years 1 to 9999"),
+    (struct_error, "is cut short"),
+)
 
 
 def error_text(error: ErrorDetail | None) -> bytes:

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from scheduler.errors import BackendError
 from scheduler.jobs import Job
-from scheduler_backends.redis.codec import Unread
+from scheduler_backends.redis.codec import Unread, later_part
 from scheduler_backends.redis.errors import log, should_log
 from scheduler_backends.redis.keys import Partition
-from scheduler_backends.redis.salvage import later_part
 from scheduler_backends.redis.scripts import QUARANTINE
 from scheduler_backends.redis.store import Store
 

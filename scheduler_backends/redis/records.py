@@ -192,7 +192,7 @@ def entries_of(record: bytes) -> Iterator[Entry]:
             name, option = _BY_TAG[tag]
             yield name, option.decode, record[first:place]
         elif tag < MAY_BE_IGNORED:
-            yield f"option {tag}", is_later, b""
+            yield f"option_{tag}", is_later, b""
 
 
 def history_of(value: bytes) -> History:

@@ -171,7 +171,7 @@ def test_a_crash_of_a_job_with_an_option_of_a_later_release_is_left_to_that_rele
     assert not raw.hexists(key("history"), "one")
     assert not lease(backend)
     job = backend.get("default", ["one"])["one"]
-    assert (job.state, job.unreadable, job.idempotency_key) == (JobState.RETRY_WAIT, ("option 9",), "key")
+    assert (job.state, job.unreadable, job.idempotency_key) == (JobState.RETRY_WAIT, ("option_9",), "key")
 
 
 def test_the_runs_in_a_history_are_kept_through_every_move(backend, raw, key, clock):
