@@ -14,7 +14,7 @@ check_lists()
 local function recover_jobs(group, ids)
     local groups, pasts = {}, call('HMGET', history, unpack(ids))
     for k = 1, #ids do groups[k] = group end
-    local ready, scores, written, dropped = {}, {}, {}, {}
+    local ready, died, written = {}, {}, {}
     local _, missing, gone, freed = settle_held(ids, groups, function(k, id, record)
         local past, attempts
         if not is_later(record, ARGV[6]) then past, attempts = lease_ended(pasts[k], 1, 1, text, now) end
@@ -23,22 +23,14 @@ local function recover_jobs(group, ids)
             add_ready(ready, id, record)
             count_ready = count_ready + 1
         else
-            count_dead = count_dead + 1
-            if kept then
-                scores[#scores + 1], scores[#scores + 2] = whole(now_ms), id
-            else
-                dropped[#dropped + 1] = id
-            end
+            died[#died + 1] = id
         end
     end)
     for _, id in ipairs(missing) do lost[#lost + 1] = id end
     if #written > 0 then call('HSET', history, unpack(written)) end
-    if #scores > 0 then call('ZADD', dead, unpack(scores)) end
+    end_as_dead(died, kept, whole(now_ms))
     woken = push_all(ready, now_ms) or woken
-    if #dropped > 0 then
-        call('HDEL', jobs, unpack(dropped))
-        call('HDEL', history, unpack(dropped))
-    end
+    count_dead = count_dead + #died
     end_leases(gone, freed)
     left = left - #gone
     return #gone

@@ -2,7 +2,7 @@
 -- requeue: dead -> ready, attempts and crashes 0, errors kept. Refused while the version is being completed.
 -- KEYS     meta jobs scheduled waiting ready0 ready1 ready2 ready3 leased expiry lease_members history dead succeeded cancelled results
 -- ARGV     now, channel, ids
--- uses     clock record ready due wake groups history view closing
+-- uses     clock record ready due wake groups history states view closing
 -- returns  per id: '' no such job | '!' moved | the state that forbids it
 local now = clock(ARGV[1])
 local now_ms = math.floor(now / 1000)
