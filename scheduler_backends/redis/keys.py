@@ -39,6 +39,8 @@ SHARED = {
 }
 """The same for the keys that all queues of a prefix share, in a slot of their own."""
 
+_ENDS = SUFFIXES | SHARED
+
 READY = ("ready0", "ready1", "ready2", "ready3")
 CACHED = 16_384  # partitions kept at hand, some 1 KB each; others are made again, in some microseconds
 
@@ -63,7 +65,7 @@ class Partition:
 
     def key(self, name: str) -> bytes:
         """The key that scripts call *name*."""
-        return self.tag + b":" + SUFFIXES[name]
+        return self.tag + b":" + _ENDS[name]
 
     def has_ready(self) -> tuple[bytes, ...]:
         """A command: how many of the ready lists there are."""
@@ -78,26 +80,14 @@ class Partition:
         return head
 
 
-class Shared(Partition):
-    """The keys that all queues of a prefix share, for calls of scripts on them: a slot that belongs to no queue."""
-
-    __slots__ = ()
-
-    def __init__(self, tag: bytes) -> None:
-        super().__init__("", 0, 0, tag)
-
-    def key(self, name: str) -> bytes:
-        """The key that scripts call *name*."""
-        return self.tag + b":" + SHARED[name]
-
-
 class Keys:
     """Names keys below one prefix. Queue names are escaped, so that no two queues share a key or break a hash tag."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix.translate(_ESCAPES_IN_PREFIX)
         self._partitions: dict[tuple[str, int, int], Partition] = {}
-        self.shared = Shared(f"{{{self._prefix}}}".encode())
+        self.shared = Partition("", 0, 0, f"{{{self._prefix}}}".encode())
+        """For calls on the keys that all queues share: a slot that belongs to no queue."""
 
     @property
     def queues(self) -> bytes:

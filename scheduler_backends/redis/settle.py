@@ -17,6 +17,7 @@ from scheduler_backends.redis.scripts import BURY, COMPLETE, RELEASE, RENEW, RET
 from scheduler_backends.redis.store import Store
 
 Encode = Callable[[bytes, list[Lease]], Iterable[Word]]
+_More = Callable[[Failure], tuple[Word, ...]]
 
 
 class SettleHooks:
@@ -43,7 +44,7 @@ class SettleHooks:
         return _fail(self._store, RETRY, failures, lambda one: (round(one.delay * 1_000_000),))
 
     def _bury(self, failures: Sequence[Failure]) -> Sequence[Lease]:
-        return _fail(self._store, BURY, failures, lambda _: (), second=int(self._store.retention.dead > 0))
+        return _fail(self._store, BURY, failures, lambda _: (), int(self._store.retention.dead > 0))
 
     def _release(self, leases: Sequence[Lease]) -> Sequence[Lease]:
         """The jobs are first in line."""
@@ -55,12 +56,7 @@ class SettleHooks:
 
 
 def _fail(
-    store: Store,
-    script: Script,
-    failures: Sequence[Failure],
-    more: Callable[[Failure], tuple[Word, ...]],
-    *,
-    second: Word | None = None,
+    store: Store, script: Script, failures: Sequence[Failure], more: _More, second: Word | None = None
 ) -> list[Lease]:
     by_lease = {id(failure.lease): failure for failure in reversed(failures)}  # the first counts
 
