@@ -102,7 +102,7 @@ def _send(store: Store, by_partition: _ByPartition, answers: _Answers) -> list[N
     calls = []
     now = store.calls.now()
     for partition, addressed in by_partition.items():
-        args: list[Word] = [now, store.keys.channel(partition.queue)]
+        args: list[Word] = [now, partition.channel]
         for _, job, raw in addressed:
             args += (raw, when_of(job), body_of(job))
         calls.append(Call(ENQUEUE, partition, tuple(args)))

@@ -51,13 +51,14 @@ _ESCAPES_IN_PREFIX = str.maketrans({"%": "%25", "{": "%7B", "}": "%7D"})
 class Partition:
     """One partition of one version of one queue, and what every script call on it begins with."""
 
-    __slots__ = ("_heads", "number", "queue", "tag", "version")
+    __slots__ = ("_heads", "channel", "number", "queue", "tag", "version")
 
-    def __init__(self, queue: str, version: int, number: int, tag: bytes) -> None:
+    def __init__(self, queue: str, version: int, number: int, tag: bytes, channel: bytes = b"") -> None:
         self.queue = queue
         self.version = version
         self.number = number
         self.tag = tag  # its slot, and the beginning of its keys
+        self.channel = channel  # on which notifications of its queue are published
         self._heads: dict[Script, tuple[bytes | int, ...]] = {}
 
     def __repr__(self) -> str:
@@ -116,7 +117,7 @@ class Keys:
     def new_partition(self, queue: str, version: int, number: int) -> Partition:
         """The partition, without keeping it at hand."""
         tag = f"{{{self._queue(queue)}:v{version}:p{number}}}".encode()
-        return Partition(queue, version, number, tag)
+        return Partition(queue, version, number, tag, self.channel(queue))
 
     def _queue(self, queue: str) -> str:
         return f"{self._prefix}:{queue.translate(_ESCAPES)}"

@@ -70,9 +70,7 @@ class MaintenanceHooks:
             store,
             queues,
             limit,
-            lambda partition, share: Call(
-                PROMOTE_DUE, partition, (store.calls.now(), store.keys.channel(partition.queue), share)
-            ),
+            lambda partition, share: Call(PROMOTE_DUE, partition, (store.calls.now(), partition.channel, share)),
             take,
             choose=choose,
             also=looks,
@@ -119,7 +117,7 @@ class MaintenanceHooks:
             lambda partition, share: Call(
                 RECOVER_EXPIRED,
                 partition,
-                (store.calls.now(), store.keys.channel(partition.queue), share, error_text(LEASE_EXPIRED), kept, TAGS),
+                (store.calls.now(), partition.channel, share, error_text(LEASE_EXPIRED), kept, TAGS),
             ),
             take,
             choose=choose,

@@ -32,9 +32,10 @@ def set_aside(store: Store, partition: Partition, group: bytes, jobs: Sequence[U
             later.add(part)
         else:
             dead.append(job)
-    channel = store.keys.channel(partition.queue)
     try:
-        store.calls.one(QUARANTINE, partition, store.calls.now(), channel, group, int(store.retention.dead > 0), *words)
+        store.calls.one(
+            QUARANTINE, partition, store.calls.now(), partition.channel, group, int(store.retention.dead > 0), *words
+        )
     except BackendError as error:
         return error
     if dead:

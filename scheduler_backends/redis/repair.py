@@ -23,8 +23,7 @@ def repair_some(store: Store, queues: Sequence[str], count: int) -> list[Partiti
     answers = store.serving.sweep(
         queues,
         lambda roster, _: [
-            Call(REPAIR, one, (store.calls.now(), store.keys.channel(one.queue)))
-            for one in roster.in_turn("trim", count)
+            Call(REPAIR, one, (store.calls.now(), one.channel)) for one in roster.in_turn("trim", count)
         ],
     )
     for (call, _), answer in zip(answers, what_succeeded([one for _, one in answers]), strict=True):
@@ -76,5 +75,5 @@ def _restore(store: Store, partition: Partition, since: bytes) -> int:
                 break
     if not found:
         return 0
-    some = (store.calls.now(), store.keys.channel(partition.queue), since, *itertools.islice(found, STRIDE))
+    some = (store.calls.now(), partition.channel, since, *itertools.islice(found, STRIDE))
     return cast("int", store.calls.one(RESTORE, partition, *some))

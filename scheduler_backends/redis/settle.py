@@ -97,8 +97,7 @@ def call_on_leases(
         for start in range(0, len(held), SLICE):
             some = held[start : start + SLICE]
             if partition not in last or len(last[partition][1]) + len(some) > SLICE:
-                channel_or_word = store.keys.channel(queue) if second is None else second
-                last[partition] = ([store.calls.now(), channel_or_word], [])
+                last[partition] = ([store.calls.now(), partition.channel if second is None else second], [])
                 sent.append((partition, *last[partition]))
             args, in_call = last[partition]
             args += encode(bytes.fromhex(token), some)
