@@ -1,23 +1,27 @@
 """
-The layout of a record and of a history, format 2. `OPTIONS` is the one place that a new option of a job touches.
-
-A record is opaque to Redis except for its fixed head, of which scripts read the level, max_retries and the times
-(scripts/prelude/record.lua). enqueue.lua puts the two times before the body that is sent. Id, queue, version and
-partition are not part of it: they are in the key and the field.
+The layout of a record and of a history, format 2. A new option of a job touches only `OPTIONS` here.
 
     created us, run_at us | format, level and flag, max_retries, nonce, timeout, size of type | options | type, payload
 
-The options follow only where the flag says so, so that a job without any has no byte for them: their size in two bytes,
-then each option as tag, size of value in two bytes, value, in ascending order of tags. Scripts find the first one at a
-fixed place.
+Scripts read the level, max_retries and the times (scripts/prelude/record.lua); the rest is opaque to Redis. enqueue.lua
+puts the two times before the body that is sent. Id, queue, version and partition are not part of a record: they are in
+the key and the field.
 
-A job with an option that this release does not know, and whose tag is below `MAY_BE_IGNORED`, waits for a release that
-knows it. Other unknown options are ignored. Nothing that moves a record changes one. These tags are taken:
+There are options only if the flag is set, so a job without any has no byte for them: their size in two bytes, then each
+option as tag, size of its value in two bytes, value. Tags ascend.
 
-    1 flow key                       5 window (8 bytes seconds), its first moment (8 bytes us)    128 metadata
-    2 keep (8 bytes seconds)         6 idempotency key                                            129 earlier nonces,
-    3 expires_at (8 bytes us)        7 retry policy (JSON)                                            newest first, at
-    4 conflict mode (1 byte)                                                                          most three
+An unknown option with a tag below `MAY_BE_IGNORED` must be understood: such a job waits for a release that knows it.
+Other unknown options are ignored. No move changes a record, so they are kept. Tags in use, or reserved for later:
+
+    1 flow key
+    2 keep: seconds, a double
+    3 expires_at: us, 8 bytes
+    4 conflict mode: 1 byte
+    5 window: seconds, a double; its first moment: us, 8 bytes
+    6 idempotency key
+    7 retry policy: JSON
+    128 metadata: keys and values in turn, NUL between them
+    129 earlier nonces: 8 bytes each, newest first, at most three
 """
 
 from __future__ import annotations
@@ -39,7 +43,7 @@ from scheduler.retry import RetryPolicy
 FORMAT: Final = 2
 LATEST_FORMAT: Final = 31  # by agreement with later releases: a larger number in that place is damage
 
-HEAD: Final = 30  # bytes that have their place in every format, the nonce the last of them; scripts read no others
+HEAD: Final = 30  # bytes with the same meaning in every format, up to the nonce; scripts read no others but tags
 RECORD: Final = Struct("<qqBBI8sdH")
 HAS_OPTIONS: Final = 4  # in the byte of the level
 MAY_BE_IGNORED: Final = 128
@@ -141,9 +145,10 @@ OPTIONS: Final[Mapping[str, Option]] = {
 """The options by the names that they have in `NewJob` and `Job`, in ascending order of tags."""
 
 TAGS: Final = bytes(option.tag for option in OPTIONS.values())
-"""Of the options that this release reads."""
+"""The tags of the options that this release reads."""
 
 _BY_TAG = {option.tag: (name, option) for name, option in OPTIONS.items()}
+
 options_of: Final = attrgetter(*OPTIONS)
 """The options of a job, in the order of `OPTIONS`."""
 
@@ -151,7 +156,7 @@ NO_OPTIONS: Final = options_of(NewJob(type="plain"))
 
 
 def options_bytes(options: tuple[object, ...]) -> bytes:
-    """What stands in a record for *options*, as `options_of` returns them."""
+    """The bytes in a record for *options*, as `options_of` returns them."""
     parts: list[bytes] = []
     for (tag, encode, _), value, none in zip(OPTIONS.values(), options, NO_OPTIONS, strict=True):
         if value != none:
@@ -186,7 +191,7 @@ def entries_of(record: bytes) -> Iterator[Entry]:
         tag, size = _OPTION.unpack_from(record, place)
         first, place = place + _OPTION.size, place + _OPTION.size + size
         if tag <= last or place > end:
-            raise Damaged("is not among options that can be read")
+            raise Damaged("belongs to options that cannot be told apart")
         last = tag
         if tag in _BY_TAG:
             name, option = _BY_TAG[tag]
