@@ -80,7 +80,7 @@ LIFE = (
     ("renew", "evalsha hmget*2 zadd"),
     ("complete", "evalsha exists hdel*3 hincrby hmget zrem"),
     ("enqueue later", "evalsha hget*2 hmget*2 hset*2 publish zadd"),
-    ("promote", "evalsha hget hset publish rpush zrangebyscore*17 zrem"),
+    ("promote", "evalsha exists*2 hget hset publish rpush zrangebyscore*9 zrem"),
     ("lease", LEASE),
     ("release", "evalsha hdel*2 hincrby hmget*2 lindex lpush publish zrem"),
     ("lease", LEASE),
