@@ -208,3 +208,47 @@ class RowDamage:
         assert "retry_policy" in record.getMessage()
         assert "bad" in record.getMessage()
         assert _SECRET not in caplog.text
+
+
+UNREAD_GARBAGE = [
+    ("key", ""),
+    ("key", "x" * 201),
+    ("keep", -1.0),
+    ("keep", float("inf")),
+    ("keep_until", 2**62),
+    ("expires_at", -(2**63)),
+    ("conflict", -1),
+    ("conflict", 8),
+    ("window_start", 2**62),
+    ("successor", "[1]"),
+    ("cancel_requested", "5"),
+    ("runs", "{}"),
+    ("leased_at", 2**62),
+    ("nonce", "x"),
+    ("nonce", ""),
+]
+"""Garbage in columns that nothing reads of a plain job."""
+
+
+class UnreadDamage:
+    """Fixtures as of `RowDamage`."""
+
+    @pytest.mark.parametrize(("column", "value"), UNREAD_GARBAGE)
+    def test_the_database_refuses_garbage_in_a_column_that_is_not_read(self, backend, checks, column, value):
+        add(backend, "bad")
+        assert checks(**{column: value})
+
+    @pytest.mark.parametrize(("column", "value"), UNREAD_GARBAGE)
+    def test_garbage_that_nothing_reads_harms_nothing(self, backend, spoil, row, column, value):
+        add(backend, "bad", "good")
+        spoil(**{column: value})
+        held = lease(backend)
+        assert ids(held) == ["bad", "good"]
+        assert not backend.renew(held, 60.0).refused
+        assert not backend.retry([Failure(lease=one, delay=0.0) for one in held])
+        held = lease(backend)
+        assert not backend.bury([Failure(lease=one) for one in held])
+        assert [one.unreadable for one in backend.list("default", JobState.DEAD).jobs] == [(), ()]
+        assert all(answer.moved for answer in backend.requeue("default", ["bad", "good"]))
+        assert row()[column] is not None
+        assert not backend.complete([Completion(lease=one) for one in lease(backend)])

@@ -17,10 +17,10 @@ from scheduler_backends.postgres.engines import listening_engine, opened
 from scheduler_backends.postgres.enqueue import EnqueueHooks
 from scheduler_backends.postgres.lease import LeaseHooks
 from scheduler_backends.postgres.maintenance import MaintenanceHooks
-from scheduler_backends.postgres.migration import Schema
 from scheduler_backends.postgres.notifier import Notifier, channel_of
 from scheduler_backends.postgres.options import Options
 from scheduler_backends.postgres.reads import ReadHooks
+from scheduler_backends.postgres.schema import PostgresSchema
 from scheduler_backends.postgres.settle import SettleHooks
 from scheduler_backends.postgres.statements import Statements
 from scheduler_backends.postgres.store import Store
@@ -71,7 +71,7 @@ class PostgresBackend(
         engine, options = opened(engine_or_url, options)
         self.retention = options.retention
         self._shown = without_password(engine.url.render_as_string(hide_password=True))
-        tables = Schema(options.schema, options.prefix, may_migrate=options.migrate)
+        tables = PostgresSchema(options.schema, options.prefix, may_migrate=options.migrate)
         owned = not isinstance(engine_or_url, sa.Engine)
         database = Database(engine, owned=owned, pgbouncer=options.pgbouncer, prepare=tables.prepare)
         listening = None if options.pgbouncer else database

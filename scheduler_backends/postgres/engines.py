@@ -9,8 +9,7 @@ import sqlalchemy as sa
 
 from scheduler.errors import ConfigError
 from scheduler_backends.postgres.connections import BoundedConnection
-from scheduler_backends.postgres.options import Options
-from scheduler_backends.postgres.urls import listen_url
+from scheduler_backends.postgres.options import Options, listen_url
 
 # By a statement, not by start-up options: those would take the place of the environment's PGOPTIONS, and pgbouncer
 # supports none. A stricter time-out of the role or the database stays. Every statement has an index in its order; a

@@ -22,7 +22,7 @@ from scheduler_backends.postgres.statements.enqueue import COPIED
 from scheduler_backends.postgres.store import Store
 from scheduler_backends.sql.columns import COLUMNS, STORED, JobRow
 from scheduler_backends.sql.connections import executor
-from scheduler_backends.sql.decoding import job_of
+from scheduler_backends.sql.decoding import is_repeat, job_of
 from scheduler_backends.sql.encoding import moments_of, stored_job, values_of
 from scheduler_backends.sql.moments import later, to_micros
 from scheduler_backends.sql.slices import slices
@@ -134,7 +134,7 @@ class EnqueueHooks:
         for number, job in jobs.items():
             if (job.queue, job.id) in found:
                 now, row = found[job.queue, job.id]
-                results[number] = Enqueued(job=job_of(row, now), is_new=row.nonce == job.nonce)
+                results[number] = Enqueued(job=job_of(row, now), is_new=is_repeat(row, job))
 
     def _copied(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         """Store all of *jobs* by COPY, or none of them, where one of their ids is taken."""

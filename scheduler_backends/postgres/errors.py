@@ -20,17 +20,13 @@ REPEATABLE: tuple[type[psycopg.Error], ...] = (errors.SerializationFailure, erro
 HARMLESS: tuple[type[psycopg.Error], ...] = (*REPEATABLE, psycopg.IntegrityError, psycopg.DataError)
 """After these the connection is as good as before."""
 
-COMMAND = "python -m scheduler_backends.sql migrate URL"
+_COMMAND: Final = "python -m scheduler_backends.sql migrate URL"
 _NO_LOGIN = (errors.InvalidAuthorizationSpecification, errors.InvalidCatalogName)
 _NO_SCHEMA = (errors.UndefinedTable, errors.UndefinedColumn, errors.InvalidSchemaName)
 
 # The first that fits counts. What may pass is BackendUnavailable: repeat the call.
 _TABLE: tuple[tuple[tuple[type[BaseException], ...], type[BackendError], str], ...] = (
-    (
-        _NO_SCHEMA,
-        SchemaMismatch,
-        "the schema is missing or of another version: run `python -m scheduler_backends.sql migrate URL`",
-    ),
+    (_NO_SCHEMA, SchemaMismatch, f"the schema is missing or of another version: run `{_COMMAND}`"),
     ((sqlalchemy.exc.TimeoutError,), BackendUnavailable, "every connection of the pool is in use"),
     ((TimeoutError, errors.QueryCanceled), BackendUnavailable, "the server does not reply in time"),
     ((errors.ReadOnlySqlTransaction,), BackendUnavailable, "the server takes no writes, as a standby does"),

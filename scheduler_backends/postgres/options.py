@@ -1,17 +1,28 @@
-"""The arguments of the backend, which a URL may have as options too."""
+"""The arguments of the backend, which a URL may have as options too, and URLs with libpq's options."""
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from urllib.parse import urlencode
 
 import sqlalchemy as sa
 
 from scheduler.errors import ConfigError
 from scheduler.limits import check_count, check_kind, check_number
 from scheduler.queues import Retention
-from scheduler_backends.postgres.urls import database_url, parsed
-from scheduler_backends.sql.versions import check_identifier
+from scheduler.urls import Parser, split, split_options
+from scheduler_backends.sql.options import check_identifier, parsers_of, with_options
+
+# The query parameters for libpq itself; its others would name another database, or undo a limit of ours.
+_OF_THE_DRIVER: Mapping[str, Parser] = dict.fromkeys(
+    (
+        "application_name", "channel_binding", "connect_timeout", "gssencmode", "host", "hostaddr", "krbsrvname",
+        "load_balance_hosts", "options", "passfile", "port", "service", "sslcert", "sslcrl", "sslkey", "sslmode",
+        "sslnegotiation", "sslrootcert", "target_session_attrs", "tcp_user_timeout",
+    ),
+    str,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +52,54 @@ class Options:
         check_count("pool_size", self.pool_size, at_least=1, at_most=1_000)
 
     def within(self, url: str) -> tuple[sa.URL, Options]:
-        """Return *url* for the driver, and these options with those of the URL. No option may be in both."""
-        place, found = parsed(url)
-        for name in found:
-            if getattr(self, name) != getattr(_DEFAULTS, name):
-                raise ConfigError(name, "is given twice: in the URL, and as an argument")
-        return database_url("url", place), dataclasses.replace(self, **found)  # type: ignore[arg-type]  # by name
+        """Return *url* for the driver, and these options with those of the URL."""
+        place, found = split_options(url, {**parsers_of(Options), **_OF_THE_DRIVER})
+        driver = {name: str(found.pop(name)) for name in _OF_THE_DRIVER if name in found}
+        return _database_url("url", f"{place}?{urlencode(driver)}" if driver else place), with_options(self, found)
 
 
-_DEFAULTS = Options()
+def listen_url(given: object) -> sa.URL:
+    """Check the argument `listen_url`: a URL with no options but libpq's."""
+    if not isinstance(given, str):
+        raise ConfigError("listen_url", f"must be a URL, not {type(given).__name__}")
+    try:
+        split_options(given, _OF_THE_DRIVER)  # the driver reads them
+    except ConfigError as error:
+        raise ConfigError("listen_url", str(error)) from None
+    return _database_url("listen_url", given)
+
+
+def _database_url(field: str, given: str) -> sa.URL:
+    """Return *given*, the argument *field*, for SQLAlchemy. `ConfigError` when it is no URL of PostgreSQL."""
+    try:
+        given.encode()
+        url = sa.make_url(_with_hosts_as_options(given))
+    except (sa.exc.ArgumentError, ValueError):  # their texts may show a password
+        raise ConfigError(field, "cannot be read; percent-encode what is special in names and passwords") from None
+    if any("\0" in str(part) for part in (*url, *url.query.values())):
+        raise ConfigError(field, "must not hold NUL, which is %00")
+    if url.drivername not in ("postgresql", "postgres", "postgresql+psycopg"):
+        raise ConfigError(field, "must begin with postgresql://")
+    for port in str(url.query.get("port", "")).split(","):
+        if port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):  # noqa: PLR2004 - TCP's ports
+            raise ConfigError("port", f"must be a number from 1 to 65535, not {port!r}")
+    return url.set(drivername="postgresql+psycopg")
+
+
+def _with_hosts_as_options(url: str) -> str:
+    """Rewrite libpq's lists of hosts, ``host1:5432,host2:5433``, so that SQLAlchemy can read them."""
+    parts = split(url)
+    user, at, hosts = parts.netloc.rpartition("@")
+    if "," not in hosts:
+        return url
+    pairs = [_host_and_port(one) for one in hosts.split(",")]
+    query = urlencode({"host": ",".join(host for host, _ in pairs), "port": ",".join(port for _, port in pairs)})
+    return f"{parts.scheme}://{user}{at}{parts.path}?{'&'.join(filter(None, (parts.query, query)))}"
+
+
+def _host_and_port(text: str) -> tuple[str, str]:
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        return host, rest.removeprefix(":")
+    host, _, port = text.partition(":")
+    return host, port

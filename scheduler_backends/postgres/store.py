@@ -13,8 +13,8 @@ from scheduler.limits import now_of
 from scheduler.queues import Retention
 from scheduler.waiting import WaiterRegistry
 from scheduler_backends.postgres.database import Database, Rows
-from scheduler_backends.postgres.migration import Schema
 from scheduler_backends.postgres.notifier import Notifier
+from scheduler_backends.postgres.schema import PostgresSchema
 from scheduler_backends.postgres.statements import Statements
 from scheduler_backends.sql.moments import to_micros
 from scheduler_backends.sql.unreadable import UnreadableLog
@@ -33,7 +33,7 @@ class Store:
     """
 
     database: Database
-    schema: Schema
+    schema: PostgresSchema
     statements: Statements
     retention: Retention
     clock: Clock | None

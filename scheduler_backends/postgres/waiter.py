@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import secrets
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from psycopg import sql
+
 from scheduler.abilities import Waiter, WakeReason
 from scheduler.arguments import check_queues
+from scheduler.sleeping import Ownership
 from scheduler.waiting import DescriptorWaiter
-from scheduler_backends.postgres.database import Database
-from scheduler_backends.postgres.listening import Listener
+from scheduler_backends.postgres.database import Database, Driver
+from scheduler_backends.postgres.errors import translating
 from scheduler_backends.postgres.notifier import HUSH
 from scheduler_backends.postgres.store import Store
 
@@ -22,6 +26,9 @@ _NONCE_EVERY: Final = 60.0  # between two nonces: a firewall may have forgotten 
 _POLL_FOR: Final = 60.0  # until a listener that receives nothing is given another chance
 
 _NONCE: Final = "\1"  # begins a nonce, and no queue's name
+
+# Connections whose descriptor somebody has closed, kept for ever: libpq would close the number, which may be another's.
+_abandoned: list[object] = []
 
 _log = logging.getLogger("scheduler.postgres")
 
@@ -51,7 +58,8 @@ class ListenSource:
         self._store = store
         self._database = database  # None = LISTEN works nowhere
         self._queues = queues
-        self._listener: Listener | None = None
+        self._driver: Driver | None = None  # listens, and runs nothing else
+        self._socket: Ownership | None = None
         self._nonce = ""
         self._nonce_until = 0.0  # when the nonce must have been received or, without one, when the next is sent
         self._nonce_came = False
@@ -60,14 +68,15 @@ class ListenSource:
 
     def look(self, now: float) -> WakeReason:
         """See `WakeSource.look`."""
-        if self._listener is None:
+        driver = self._driver
+        if driver is None:
             if self._database is None or now < self._poll_until:
                 return WakeReason.NONE
-            self._listener = Listener(self._database, self._store.channel)
+            self._listen(self._database)
             self._send_nonce(now)
             return WakeReason.ANY  # earlier notifications were not received
         is_notified = False
-        for payload in self._listener.received():
+        for payload in translating(lambda: _received(driver)):
             if payload == self._nonce:
                 self._nonce, self._nonce_until, self._nonce_came = "", now + _NONCE_EVERY, True
             is_notified = is_notified or payload in self._queues
@@ -85,15 +94,30 @@ class ListenSource:
 
     def next_look(self, now: float) -> tuple[float, Sequence[int]]:
         """See `WakeSource.next_look`."""
-        if self._listener is not None:
-            return min(self._look_again, self._nonce_until) - now, (self._listener.fileno(),)
+        if self._driver is not None:
+            return min(self._look_again, self._nonce_until) - now, (self._driver.pgconn.socket,)
         return min(self._look_again, math.inf if self._database is None else self._poll_until) - now, ()
 
     def close(self) -> None:
         """See `WakeSource.close`."""
-        listener, self._listener = self._listener, None
-        if listener is not None:
-            listener.close()
+        driver, self._driver = self._driver, None
+        if driver is None:
+            return
+        if self._socket is not None and not self._socket.is_mine() and not driver.closed:
+            _abandoned.append(driver)
+            return
+        with contextlib.suppress(Exception):
+            driver.close()
+
+    def _listen(self, database: Database) -> None:
+        self._driver = driver = database.detached()
+        self._socket = Ownership(driver.pgconn.socket)
+        listen = sql.SQL("LISTEN {}").format(sql.Identifier(self._store.channel))
+        try:
+            translating(lambda: driver.execute(listen, prepare=False))
+        except BaseException:
+            self.close()
+            raise
 
     def _send_nonce(self, now: float) -> None:
         self._nonce, self._nonce_until = f"{_NONCE}{secrets.token_hex(8)}", now + _NONCE_WITHIN
@@ -106,3 +130,12 @@ class ListenSource:
             return
         self._poll_until = now + _POLL_FOR
         _log.warning("LISTEN receives nothing, as behind pgbouncer: workers poll; give a direct listen_url")
+
+
+def _received(driver: Driver) -> list[str]:
+    """Return the payloads of the notifications that have come."""
+    driver.pgconn.consume_input()
+    payloads = []
+    while (notification := driver.pgconn.notifies()) is not None:
+        payloads.append(notification.extra.decode(errors="replace"))
+    return payloads

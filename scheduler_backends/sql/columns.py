@@ -1,8 +1,9 @@
 """
-The columns of the table of jobs: types, and how the fields of a job are written to them and read from them.
+The columns of all tables: types, and how the fields of a job are written to them and read from them.
 
 From this come the row type, the SELECTs, the INSERTs and COPY of both stores, the first step of both schemas and the
-tables for SQLAlchemy. A new option of a job is one more line of `JobRow`.
+tables for SQLAlchemy. A new option of a job is one more line: of `JobRow` if it is read with every job, else of
+`UNREAD`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ SQLITE_TYPES: Final = {
     "text": "TEXT",
     "uuid": "TEXT",
     "jsonb": "TEXT",
+    "boolean": "INTEGER",
     "smallint": "INTEGER",
     "integer": "INTEGER",
     "bigint": "INTEGER",
@@ -31,19 +33,21 @@ SQLITE_TYPES: Final = {
 @dataclass(frozen=True, slots=True)
 class Column:
     """
-    A column of the table of jobs.
+    A column.
 
     type: Postgres' name of it. key: part of the primary key, which compares bytes. null: may be NULL. default: set by
-    the database. stored: enqueue writes it from the field of `NewJob` with this name, through *encode* if given.
-    decode: makes the field of `Job` with this name, or raises; for NULL the field has its default. neutral: the
-    field's value where *decode* raises; the default where NULL is allowed.
+    the database, as SQL. document: what a JSON column holds, "object" or "array". stored: enqueue writes it from the
+    field of `NewJob` with this name, through *encode* if given and the field is not empty. decode: makes the field of
+    `Job` with this name, or raises; for NULL the field has its default. neutral: the field's value where *decode*
+    raises; the default where NULL is allowed.
     """
 
     type: str
     _: KW_ONLY
     key: bool = False
     null: bool = False
-    default: int | None = None
+    default: str | None = None
+    document: str | None = None
     stored: bool = False
     encode: Callable[[Any], object] | None = None
     decode: Callable[[Any], object] | None = None
@@ -60,8 +64,8 @@ class JobRow(NamedTuple):
         int, Column("smallint", stored=True, encode=int, decode=fields.priority_of, neutral=Priority.NORMAL)
     ]
     state: Annotated[int, Column("smallint")]
-    attempts: Annotated[int, Column("integer", default=0)]
-    crashes: Annotated[int, Column("integer", default=0, decode=fields.counter_of, neutral=0)]
+    attempts: Annotated[int, Column("integer", default="0")]
+    crashes: Annotated[int, Column("integer", default="0", decode=fields.counter_of, neutral=0)]
     max_retries: Annotated[int, Column("integer", stored=True, decode=fields.retries_of, neutral=0)]
     timeout: Annotated[
         float, Column("double precision", stored=True, decode=fields.timeout_of, neutral=DEFAULT_TIMEOUT)
@@ -76,12 +80,16 @@ class JobRow(NamedTuple):
     nonce: Annotated[str, Column("text", stored=True)]
     idempotency_key: Annotated[str | None, Column("text", null=True, stored=True, decode=fields.name_of)]
     retry_policy: Annotated[
-        str | None, Column("jsonb", null=True, stored=True, encode=fields.policy_text, decode=fields.policy_of)
+        str | None,
+        Column("jsonb", null=True, document="object", stored=True, encode=fields.policy_text, decode=fields.policy_of),
     ]
     metadata: Annotated[
-        str | None, Column("jsonb", null=True, stored=True, encode=fields.metadata_text, decode=fields.metadata_of)
+        str | None,
+        Column(
+            "jsonb", null=True, document="object", stored=True, encode=fields.metadata_text, decode=fields.metadata_of
+        ),
     ]
-    errors: Annotated[str | None, Column("jsonb", null=True, decode=fields.errors_of)]
+    errors: Annotated[str | None, Column("jsonb", null=True, document="array", decode=fields.errors_of)]
     payload: Annotated[bytes, Column("bytea", stored=True, decode=fields.bytes_of, neutral=b"")]
     result: Annotated[bytes | None, Column("bytea", null=True, decode=fields.bytes_of)]
 
@@ -96,14 +104,61 @@ OPTIONS: Final = {name: column.decode for name, column in COLUMNS.items() if col
 """The fields that most jobs do not have, and their decoders."""
 
 
-def column_clauses(type_of: Callable[[Column], str]) -> str:
-    """
-    Return the columns of a CREATE TABLE. *type_of* returns the database's own type of a column.
+UNREAD: Final[Mapping[str, Column]] = {
+    "key": Column("text", null=True),
+    "keep": Column("double precision", null=True),
+    "keep_until": Column("bigint", null=True),
+    "expires_at": Column("bigint", null=True),
+    "conflict": Column("smallint", null=True),
+    "window_start": Column("bigint", null=True),
+    "successor": Column("jsonb", null=True, document="object"),
+    "cancel_requested": Column("jsonb", null=True, document="object"),
+    "fence": Column("bigint", null=True),
+    "note": Column("bytea", null=True),
+    "runs": Column("jsonb", null=True, document="array"),
+    "leased_at": Column("bigint", null=True),
+}
+"""
+Columns of the table of jobs that no statement of a plain job reads or writes: docs/decisions/0008.
 
-    A column that is added after a release needs a step of its own, and must be left out here.
-    """
-    return ",\n".join(
-        f"    {name} {type_of(column)}{'' if column.null else ' NOT NULL'}"
-        f"{'' if column.default is None else f' DEFAULT {column.default}'}"
-        for name, column in COLUMNS.items()
-    )
+They come last, so that a server reads a row only up to them. In Postgres they cost no byte: the bitmap of NULLs of 23
+columns leaves room for 72 before the row's header grows. In SQLite each costs a byte.
+"""
+
+TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
+    "schema_version": {"version": Column("integer", key=True), "applied_at": Column("bigint")},
+    "job": {**COLUMNS, **UNREAD},
+    "queue": {
+        "name": Column("text", key=True),
+        "paused": Column("boolean", default="false"),
+        "paused_at": Column("bigint", null=True),
+        "paused_until": Column("bigint", null=True),
+        "paused_by": Column("text", null=True),
+        "pause_reason": Column("text", null=True),
+        "flow": Column("jsonb", null=True, document="object"),
+        "next_key": Column("text", null=True),
+    },
+    "bucket": {
+        "queue": Column("text", key=True),
+        "key": Column("text", key=True),
+        "tat": Column("bigint", null=True),
+        "held_until": Column("bigint", null=True),
+    },
+    "schedule": {
+        "name": Column("text", key=True),
+        "declared": Column("jsonb", document="object"),
+        "release": Column("bigint"),
+        "edited": Column("jsonb", null=True, document="object"),
+        "next_tick": Column("bigint", null=True),
+        "last_tick": Column("bigint", null=True),
+    },
+    "worker": {
+        "id": Column("text", key=True),
+        "card": Column("jsonb", document="object"),
+        "seen_at": Column("bigint"),
+        "expires_at": Column("bigint"),
+    },
+    "fence": {"resource": Column("text", key=True), "fence": Column("bigint")},
+    "done": {"queue": Column("text", key=True), "id": Column("text", key=True), "done_at": Column("bigint")},
+}
+"""The columns of each table."""

@@ -23,12 +23,8 @@ class Result(Protocol):
         """Return how many rows were changed."""
         ...
 
-    def fetchone(self) -> Sequence[Any] | None:
-        """Return the next row."""
-        ...
-
     def fetchall(self) -> Sequence[Sequence[Any]]:
-        """Return the rows that are left."""
+        """Return the rows."""
         ...
 
 

@@ -6,17 +6,17 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import Final
 
-from scheduler.jobs import Job
+from scheduler.jobs import Job, NewJob
 from scheduler.leases import Lease
 from scheduler.limits import MAX_COUNT, MAX_DELAY, MAX_NAME
-from scheduler.states import TERMINAL
+from scheduler.states import TERMINAL, JobState
 from scheduler.values import maker_of
 from scheduler_backends.sql.checks import MOST
 from scheduler_backends.sql.columns import OPTIONS, JobRow
 from scheduler_backends.sql.fields import PRIORITIES, SHORTEST_TIMEOUT, refuse
 from scheduler_backends.sql.moments import from_micros
 from scheduler_backends.sql.salvage import salvaged
-from scheduler_backends.sql.states import LEASED, RETRY_WAIT, SCHEDULED, STATES, derived
+from scheduler_backends.sql.states import LEASED, RETRY_WAIT, SCHEDULED, STATES
 
 # The fields of `_sound`, in its order. Nothing is checked: a statement may return a thousand rows.
 _job = maker_of(
@@ -36,6 +36,11 @@ def job_of(row: JobRow, now: int) -> Job:
         return _sound(row, now)
     except Exception:  # noqa: BLE001 - another program may have written anything; field by field it is found out what
         return salvaged(row, now)
+
+
+def is_repeat(row: JobRow, job: NewJob) -> bool:
+    """Return whether *row* has been stored or replaced by *job* itself. It has the nonces of the last four that did."""
+    return type(row.nonce) is str and job.nonce in row.nonce
 
 
 def leases_of(rows: Iterable[tuple[int, JobRow]], token: str) -> tuple[list[Lease], list[Job]]:
@@ -67,9 +72,11 @@ def _sound(row: JobRow, now: int) -> Job:
         and (type(row.lease_owner) is str or not leased)
     ):
         refuse("is looked at more closely")
-    waits = due_at > now and code in (SCHEDULED, RETRY_WAIT)
+    lies_ahead, may_run = due_at > now, code in (SCHEDULED, RETRY_WAIT)
+    waits = may_run and lies_ahead
+    state = JobState.READY if may_run and not lies_ahead else STATES[code]  # as `derived`
     job = _job(
-        id, row.queue, type_, payload, derived(code, is_due=not waits), PRIORITIES[priority],
+        id, row.queue, type_, payload, state, PRIORITIES[priority],
         from_micros(row.run_at), from_micros(row.created_at), row.max_retries, row.timeout,
         from_micros(due_at) if waits else None, row.attempts, row.crashes,
         from_micros(row.finished_at) if code in _FINISHED else None,

@@ -14,7 +14,12 @@ from scheduler_backends.sql.moments import from_micros, later, to_micros
 _FIELDS: Final = tuple(name for name in STORED if name != "nonce")
 _values = attrgetter(*STORED)
 _fields = attrgetter(*_FIELDS)
-_ENCODERS: Final = [(place, column.encode) for place, column in enumerate(STORED.values()) if column.encode]
+# With what is stored for a field that is empty, or 0.
+_ENCODERS: Final = [
+    (place, column.encode, None if column.null else 0)
+    for place, column in enumerate(STORED.values())
+    if column.encode is not None
+]
 
 # The fields of `stored_job`, in its order. Nothing is checked: a call may store thousands.
 _job = maker_of(Job, *_FIELDS, "state", "run_at", "created_at", "due_at")
@@ -37,8 +42,9 @@ def moments_of(job: NewJob, now: int) -> Moments:
 def values_of(job: NewJob) -> list[object]:
     """Return the values of the columns `STORED`."""
     values = [*_values(job)]
-    for place, encode in _ENCODERS:
-        values[place] = encode(values[place])
+    for place, encode, empty in _ENCODERS:
+        value = values[place]
+        values[place] = encode(value) if value else empty
     return values
 
 

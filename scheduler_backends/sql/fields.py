@@ -26,14 +26,14 @@ document: Final = json.JSONEncoder(separators=(",", ":")).encode
 """Makes compact JSON text. One encoder, since `json.dumps` makes one at every call that has options."""
 
 
-def policy_text(policy: RetryPolicy | None) -> str | None:
+def policy_text(policy: RetryPolicy) -> str:
     """Return a retry policy as a document."""
-    return None if policy is None else document(policy.to_data())
+    return document(policy.to_data())
 
 
-def metadata_text(metadata: Mapping[str, str]) -> str | None:
-    """Return metadata as a document, None where there is none."""
-    return document(dict(metadata)) if metadata else None
+def metadata_text(metadata: Mapping[str, str]) -> str:
+    """Return metadata as a document."""
+    return document(dict(metadata))
 
 
 def error_document(detail: ErrorDetail | None) -> str | None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
-from scheduler_backends.sql.columns import COLUMNS
+from scheduler_backends.sql.columns import TABLES
 
 _TYPES: Final[Mapping[str, sa.types.TypeEngine[Any]]] = {
     "text": sa.Text(),
@@ -24,6 +24,7 @@ _TYPES: Final[Mapping[str, sa.types.TypeEngine[Any]]] = {
     "integer": sa.Integer(),
     "bigint": sa.BigInteger(),
     "double precision": sa.Double(),
+    "boolean": sa.Boolean(),
     "bytea": sa.LargeBinary(),
 }
 
@@ -32,30 +33,30 @@ _TYPES: Final[Mapping[str, sa.types.TypeEngine[Any]]] = {
 class Tables:
     """Moments are microseconds since 1970 (`moments`), states are the numbers of `states`."""
 
+    schema_version: sa.Table
     job: sa.Table
     queue: sa.Table
-    schema_version: sa.Table
+    bucket: sa.Table
+    schedule: sa.Table
+    worker: sa.Table
+    fence: sa.Table
+    done: sa.Table
 
 
 def tables(*, schema: str | None, prefix: str) -> Tables:
     """Return the tables of *schema* (None = the connection's own) whose names begin with *prefix*."""
     metadata = sa.MetaData(schema=schema)
-    job = sa.Table(
-        f"{prefix}job",
-        metadata,
-        *(sa.Column(name, _TYPES[column.type], nullable=column.null) for name, column in COLUMNS.items()),
-        sa.PrimaryKeyConstraint(*(name for name, column in COLUMNS.items() if column.key)),
+    return Tables(
+        **{
+            table: sa.Table(
+                f"{prefix}{table}",
+                metadata,
+                *(
+                    sa.Column(name, _TYPES[column.type], nullable=column.null, autoincrement=False)
+                    for name, column in columns.items()
+                ),
+                sa.PrimaryKeyConstraint(*(name for name, column in columns.items() if column.key)),
+            )
+            for table, columns in TABLES.items()
+        }
     )
-    queue = sa.Table(
-        f"{prefix}queue",
-        metadata,
-        sa.Column("name", sa.Text, primary_key=True),
-        sa.Column("paused", sa.Boolean, nullable=False),
-    )
-    version = sa.Table(
-        f"{prefix}schema_version",
-        metadata,
-        sa.Column("version", sa.Integer, primary_key=True, autoincrement=False),
-        sa.Column("applied_at", sa.BigInteger, nullable=False),
-    )
-    return Tables(job=job, queue=queue, schema_version=version)

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from scheduler.leases import MoveAnswer
 from scheduler.states import MOVES, JobState
+from scheduler_backends.sql.schema import script
 from scheduler_backends.sql.slices import slices
 from scheduler_backends.sql.states import shown_state
-from scheduler_backends.sql.versions import check_version
-from scheduler_backends.sqlite import schema
 from scheduler_backends.sqlite.store import Store
 
 
@@ -50,20 +49,21 @@ class AdminHooks:
     def migrate(self) -> int:
         """Bring the tables up to date and return how many steps that took, 0 = none. Harmless at any time."""
         with self._store.file.writing(prepared=False) as connection:
-            return schema.migrate(connection.execute, self._store.file.options.prefix)
+            return self._store.file.schema.migrate_on(connection.execute)
 
     def schema_version(self) -> int:
         """Return the version of the schema in the file, 0 = none."""
         with self._store.file.writing(single=True, prepared=False) as connection:  # making a file disturbs readers
-            return schema.version_of(connection.execute, self._store.file.options.prefix)
+            return self._store.file.schema.version_of(connection.execute)
 
     def check_schema(self) -> None:
         """Raise `SchemaMismatch`, which says what to do, unless the schema is up to date. Changes nothing."""
-        check_version(self.schema_version(), len(schema.STEPS), may_migrate=False)
+        with self._store.file.writing(single=True, prepared=False) as connection:
+            self._store.file.schema.is_current(connection.execute, may_migrate=False)
 
     def migration_sql(self, from_version: int = 0, to_version: int | None = None) -> str:
         """Return what `migrate` runs between two versions of the schema, for review. None = the newest."""
-        return schema.migration_sql(self._store.file.options.prefix, from_version, to_version)
+        return script("BEGIN IMMEDIATE", *self._store.file.schema.statements(from_version, to_version), "COMMIT")
 
     def _set_paused(self, queue: str, *, paused: bool) -> None:
         with self._store.file.writing() as connection:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import sqlite3
-from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 from typing import Final, Literal
@@ -16,10 +15,6 @@ from scheduler.errors import NotSupported
 _OLDEST: Final = (3, 37, 0)  # RETURNING needs 3.35; older than 3.37 was never tried
 
 Synchronous = Literal["full", "normal"]
-_PRAGMAS: Mapping[Synchronous, str] = {
-    "full": "PRAGMA synchronous = FULL",
-    "normal": "PRAGMA synchronous = NORMAL",
-}
 # Bytes. A long read makes the log grow, and SQLite never shrinks it by itself.
 _LONGEST_LOG: Final = 32 * 1024 * 1024
 _serials = count()
@@ -90,7 +85,7 @@ def connect(path: str, *, timeout: float, synchronous: Synchronous, create: bool
     if accepts_any_text:
         connection.text_factory = any_text
     try:
-        connection.execute(_PRAGMAS[synchronous])
+        connection.execute(f"PRAGMA synchronous = {synchronous}")
         connection.execute(f"PRAGMA journal_size_limit = {_LONGEST_LOG}")
         # Every job is checked before it is stored. A row that another program has written past the constraints would
         # end each statement that changes it, and with it the whole batch.

@@ -14,11 +14,10 @@ from scheduler.jobs import NewJob
 from scheduler.leases import Enqueued
 from scheduler_backends.sql.columns import COLUMNS, SQLITE_TYPES, JobRow
 from scheduler_backends.sql.connections import Execute, Parameters, executor
-from scheduler_backends.sql.decoding import job_of
+from scheduler_backends.sql.decoding import is_repeat, job_of
 from scheduler_backends.sql.encoding import Moments, moments_of, stored_job, values_of
 from scheduler_backends.sql.moments import WAKE_HORIZON
-from scheduler_backends.sql.slices import slices
-from scheduler_backends.sqlite import schema
+from scheduler_backends.sql.slices import SLICE
 from scheduler_backends.sqlite.connection import any_text
 from scheduler_backends.sqlite.errors import OUTSIDE_ERRORS, cause_of, translated
 from scheduler_backends.sqlite.store import Store
@@ -34,18 +33,18 @@ class EnqueueHooks:
     def _enqueue(self, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
         self._store.file.check_open()
         results: list[Enqueued] = []
-        for part in slices(jobs):
+        for start in range(0, len(jobs), SLICE):
+            part = jobs[start : start + SLICE]
             unknown = {job.queue for job in part} - self._store.known_queues
             with self._store.file.writing(single=len(part) == 1 and not unknown) as connection:
                 now = self._store.now()
                 for queue in unknown:
                     connection.execute(self._store.statements.add_queue, (queue,))
-                moments = [moments_of(job, now) for job in part]
-                results += self._insert_all(connection, part, moments)
+                new = [(job, moments_of(job, now)) for job in part]
+                results += self._insert_all(connection, new)
             self._store.known_queues.update(unknown)
-            due = [(job.queue, at.due_at) for job, at in zip(part, moments, strict=True)]
-            soon = {queue for queue, due_at in due if due_at <= now + WAKE_HORIZON}
-            all_ready = all(due_at <= now for _, due_at in due)
+            soon = {job.queue for job, at in new if at.due_at <= now + WAKE_HORIZON}
+            all_ready = all(at.due_at <= now for _, at in new)
             self._store.waiters.notify(soon, WakeReason.JOBS_READY if all_ready else WakeReason.ANY)
         return results
 
@@ -61,9 +60,9 @@ class EnqueueHooks:
             execute = executor(connection, vendor="sqlite", driver=sqlite3.Connection, of_driver=_run_on)
             self._check_file(execute)
             if not self._store.file.is_open:  # otherwise its schema was checked
-                options = self._store.file.options
-                if not schema.is_current(execute, options.prefix, may_migrate=options.migrate):
-                    schema.migrate(execute, options.prefix)
+                schema = self._store.file.schema
+                if not schema.is_current(execute):
+                    schema.migrate_on(execute)
             now = self._store.now()
             results = []
             for job in checked:
@@ -79,33 +78,29 @@ class EnqueueHooks:
                 raise translated(cause, self._store.file.path) from cause_of(error)
             raise
 
-    def _insert_all(
-        self, connection: sqlite3.Connection, jobs: Sequence[NewJob], moments: Sequence[Moments]
-    ) -> list[Enqueued]:
+    def _insert_all(self, connection: sqlite3.Connection, new: Sequence[tuple[NewJob, Moments]]) -> list[Enqueued]:
         insert = self._store.statements.insert
-        rows = [(*at, *values_of(job)) for job, at in zip(jobs, moments, strict=True)]
+        rows = [(*at, *values_of(job)) for job, at in new]
         # A single one needs no transaction around it, which executemany would begin.
         cursor = connection.execute(insert, rows[0]) if len(rows) == 1 else connection.executemany(insert, rows)
         all_new = cursor.rowcount == len(rows)
-        return [
-            self._result(connection.execute, job, at, is_stored=all_new) for job, at in zip(jobs, moments, strict=True)
-        ]
+        return [self._result(connection.execute, job, at, is_stored=all_new) for job, at in new]
 
     def _result(self, execute: Execute, job: NewJob, moments: Moments, *, is_stored: bool) -> Enqueued:
         if is_stored:
             return Enqueued(job=stored_job(job, *moments), is_new=True)
         # Text as bytes: it may not be UTF-8, and the connection may be the caller's.
-        found = execute(self._store.statements.find_bytes, (job.queue, job.id)).fetchone()
-        if found is None:
+        rows = execute(self._store.statements.find_bytes, (job.queue, job.id)).fetchall()
+        if not rows:
             raise BackendError(f"job {job.id} was neither stored nor found")
         row = JobRow._make(
             any_text(value) if is_text and value is not None else value
-            for value, is_text in zip(found, _IS_TEXT, strict=True)
+            for value, is_text in zip(rows[0], _IS_TEXT, strict=True)
         )
-        return Enqueued(job=job_of(row, moments.created_at), is_new=row.nonce == job.nonce)
+        return Enqueued(job=job_of(row, moments.created_at), is_new=is_repeat(row, job))
 
     def _check_file(self, execute: Execute) -> None:
-        _, _, path = execute("PRAGMA database_list", ()).fetchone() or ("", "", "")
+        (_, _, path), *_ = execute("PRAGMA database_list", ()).fetchall() or [("", "", "")]
         ours = self._store.file.path
         if not path or not Path(path).samefile(ours):
             raise ConfigError("connection", f"is one to {path or 'no file'}, and this store's jobs are in {ours}")
@@ -118,12 +113,8 @@ class _Rows:
         self.rowcount = cursor.rowcount
         self._rows = cursor.fetchall() if cursor.description else []
 
-    def fetchone(self) -> Sequence[Any] | None:
-        return self._rows.pop(0) if self._rows else None
-
     def fetchall(self) -> Sequence[Sequence[Any]]:
-        rows, self._rows = self._rows, []
-        return rows
+        return self._rows
 
 
 def _run_on(connection: sqlite3.Connection) -> Execute:

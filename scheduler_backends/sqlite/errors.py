@@ -4,42 +4,34 @@ from __future__ import annotations
 
 import errno
 import sqlite3
-from typing import Final
+from typing import Final, NamedTuple
 
 from scheduler.errors import BackendError, BackendUnavailable, SchemaMismatch
 
-_TRANSIENT: Final = {
-    sqlite3.SQLITE_BUSY: "is locked",
-    sqlite3.SQLITE_LOCKED: "is locked",
-    sqlite3.SQLITE_FULL: "cannot grow: the disk is full",
-    sqlite3.SQLITE_IOERR: "cannot be read or written",
-    sqlite3.SQLITE_CANTOPEN: "cannot be opened",
-    sqlite3.SQLITE_NOMEM: "cannot be used: out of memory",
-    sqlite3.SQLITE_PROTOCOL: "is locked",
-    sqlite3.SQLITE_INTERRUPT: "was interrupted",
+
+class _Meaning(NamedTuple):
+    text: str
+    passes: bool = False  # by itself, so that the call is repeated
+    of_connection: bool = True  # caused by how it was opened: a new one may work once the cause has gone
+
+
+_MEANINGS: Final = {
+    sqlite3.SQLITE_BUSY: _Meaning("is locked", passes=True, of_connection=False),
+    sqlite3.SQLITE_LOCKED: _Meaning("is locked", passes=True, of_connection=False),
+    sqlite3.SQLITE_PROTOCOL: _Meaning("is locked", passes=True),
+    sqlite3.SQLITE_FULL: _Meaning("cannot grow: the disk is full", passes=True, of_connection=False),
+    sqlite3.SQLITE_IOERR: _Meaning("cannot be read or written", passes=True),
+    sqlite3.SQLITE_CANTOPEN: _Meaning("cannot be opened", passes=True),
+    sqlite3.SQLITE_NOMEM: _Meaning("cannot be used: out of memory", passes=True, of_connection=False),
+    sqlite3.SQLITE_INTERRUPT: _Meaning("was interrupted", passes=True, of_connection=False),
+    sqlite3.SQLITE_READONLY: _Meaning("is read-only"),
+    sqlite3.SQLITE_CORRUPT: _Meaning("is damaged"),
+    sqlite3.SQLITE_NOTADB: _Meaning("is no SQLite database"),
+    sqlite3.SQLITE_PERM: _Meaning("must not be accessed"),
+    sqlite3.SQLITE_AUTH: _Meaning("must not be accessed"),
+    sqlite3.SQLITE_TOOBIG: _Meaning("cannot take so much in one row", of_connection=False),
+    sqlite3.SQLITE_MISUSE: _Meaning("was used wrongly"),
 }
-_PERMANENT: Final = {
-    sqlite3.SQLITE_READONLY: "is read-only",
-    sqlite3.SQLITE_CORRUPT: "is damaged",
-    sqlite3.SQLITE_NOTADB: "is no SQLite database",
-    sqlite3.SQLITE_PERM: "must not be accessed",
-    sqlite3.SQLITE_AUTH: "must not be accessed",
-    sqlite3.SQLITE_TOOBIG: "cannot take so much in one row",
-}
-# Caused by how the connection was opened: a new one may work once the cause has gone.
-_OF_THE_CONNECTION: Final = frozenset(
-    {
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_CORRUPT,
-        sqlite3.SQLITE_NOTADB,
-        sqlite3.SQLITE_PERM,
-        sqlite3.SQLITE_AUTH,
-        sqlite3.SQLITE_PROTOCOL,
-        sqlite3.SQLITE_MISUSE,
-    }
-)
 _PERMANENT_SYSTEM_ERRORS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.ENOTDIR})
 
 OUTSIDE_ERRORS: Final = (sqlite3.Error, sqlite3.Warning, OSError, OverflowError, UnicodeError, MemoryError)
@@ -59,13 +51,12 @@ def cause_of(error: Exception) -> Exception:
 
 def translated(error: Exception, path: str) -> BackendError:
     """Return the library's error for *error*. What may pass is `BackendUnavailable`, so that the call is repeated."""
-    code = _code(error)
-    if code in _TRANSIENT:
-        return BackendUnavailable(f"{path} {_TRANSIENT[code]} ({error})")
-    if code in _PERMANENT:
-        return BackendError(f"{path} {_PERMANENT[code]} ({error})")
+    meaning = _meaning(error)
+    if meaning is not None:
+        kind = BackendUnavailable if meaning.passes else BackendError
+        return kind(f"{path} {meaning.text} ({error})")
     if isinstance(error, MemoryError):
-        return BackendUnavailable(f"{path} {_TRANSIENT[sqlite3.SQLITE_NOMEM]}")
+        return BackendUnavailable(f"{path} cannot be used: out of memory")
     if isinstance(error, OSError):
         kind = BackendError if error.errno in _PERMANENT_SYSTEM_ERRORS else BackendUnavailable
         return kind(f"{path} cannot be used: {error.strerror or error}")
@@ -88,8 +79,9 @@ def _is_undecodable(error: Exception) -> bool:
 
 def is_of_connection(error: BaseException | None) -> bool:
     """Return whether the connection must not be used again after *error*."""
-    return _code(error) in _OF_THE_CONNECTION
+    meaning = _meaning(error)
+    return meaning is not None and meaning.of_connection
 
 
-def _code(error: BaseException | None) -> int:
-    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF  # the primary code
+def _meaning(error: BaseException | None) -> _Meaning | None:
+    return _MEANINGS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)  # the primary code

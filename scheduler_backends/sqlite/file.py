@@ -32,6 +32,7 @@ class File:
         self.path = path
         self.options = options
         self._opening = Opening(path, options)
+        self.schema = self._opening.schema
         self._closed = False
         self._wrote_at = 0.0
         self._open: PerProcess[Open] = PerProcess()

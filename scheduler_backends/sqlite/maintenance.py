@@ -11,7 +11,7 @@ from scheduler.states import TERMINAL, JobState
 from scheduler_backends.sql.fields import error_document
 from scheduler_backends.sql.moments import later
 from scheduler_backends.sql.slices import SLICE, slices
-from scheduler_backends.sql.states import CODES, DEAD, SCHEDULED
+from scheduler_backends.sql.states import CODES, SCHEDULED
 from scheduler_backends.sql.unreadable import STRAYED
 from scheduler_backends.sqlite.store import Store, accept_any_text
 
@@ -69,25 +69,15 @@ class MaintenanceHooks:
     def _recover(self, queues: Sequence[str], limit: int) -> tuple[int, int]:
         statements = self._store.statements
         buries = self._store.retention.seconds(JobState.DEAD) > 0.0
-        ready, dead, woken = 0, 0, set()
+        asked: dict[str, object] = {"queues": json.dumps(queues), "limit": limit, "error": _EXPIRED}
         with self._store.file.writing() as connection:
-            now = self._store.now()
-            for queue in queues:
-                expired = connection.execute(statements.expired, (queue, now, limit - ready - dead)).fetchall()
-                for rowid, is_used_up in expired:
-                    revived = {"error": _EXPIRED, "now": now, "rowid": rowid}
-                    if not is_used_up:
-                        connection.execute(statements.revive, {**revived, "state": SCHEDULED, "finished_at": None})
-                        woken.add(queue)
-                        ready += 1
-                        continue
-                    dead += 1
-                    if buries:
-                        connection.execute(statements.revive, {**revived, "state": DEAD, "finished_at": now})
-                    else:
-                        connection.execute(statements.delete_row, {"rowid": rowid})
-        self._store.waiters.notify(woken)
-        return ready, dead
+            asked["now"] = self._store.now()
+            deleted = 0 if buries else connection.execute(statements.delete_used_up, asked).rowcount
+            asked["limit"] = limit - deleted
+            moved = connection.execute(statements.recover, asked).fetchall()
+        revived = [queue for queue, state in moved if state == SCHEDULED]
+        self._store.waiters.notify(set(revived))
+        return len(revived), len(moved) - len(revived) + deleted
 
     @accept_any_text  # the ids
     def _bury_stray(self, queues: Sequence[str], limit: int) -> None:

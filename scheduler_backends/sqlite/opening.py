@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from scheduler.errors import BackendError, SchemaMismatch
-from scheduler_backends.sqlite import schema
 from scheduler_backends.sqlite.connection import Connection, connect, is_empty, is_wal, use_wal
 from scheduler_backends.sqlite.options import Options
+from scheduler_backends.sqlite.schema import schema_of
 from scheduler_backends.sqlite.slots import Open
 
 
@@ -17,6 +17,7 @@ class Opening:
     def __init__(self, path: str, options: Options) -> None:
         self._path = path
         self._options = options
+        self.schema = schema_of(options.prefix, may_migrate=options.migrate)
         self.was_open = False  # from then on a missing file is not created: an operator may be restoring it
         self.accepts_any_text = False
 
@@ -43,7 +44,7 @@ class Opening:
             if not self._has_schema(connection):
                 connection.execute("BEGIN IMMEDIATE")
                 # This reads the version once more: another process may have been faster.
-                schema.migrate(connection.execute, self._options.prefix)
+                self.schema.migrate_on(connection.execute)
                 connection.execute("COMMIT")
         except BaseException:
             connection.close()  # rolls back
@@ -66,7 +67,7 @@ class Opening:
 
     def _has_schema(self, connection: Connection) -> bool:
         try:
-            if schema.is_current(connection.execute, self._options.prefix, may_migrate=self._options.migrate):
+            if self.schema.is_current(connection.execute):
                 return True
         except SchemaMismatch:
             if not self.was_open:

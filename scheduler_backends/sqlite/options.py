@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 from scheduler.errors import ConfigError
 from scheduler.limits import check_kind, check_number
 from scheduler.queues import Retention
-from scheduler.urls import RETENTION_OPTIONS, Parser, boolean, retention_from, split_options
-from scheduler_backends.sql.versions import check_identifier
+from scheduler.urls import split_options
+from scheduler_backends.sql.options import check_identifier, parsers_of, with_options
 from scheduler_backends.sqlite.connection import Synchronous
-
-_PARSERS: Mapping[str, Parser] = {
-    **RETENTION_OPTIONS,
-    "synchronous": str,
-    "timeout": float,
-    "prefix": str,
-    "migrate": boolean,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,16 +42,10 @@ class Options:
             raise ConfigError("path", f"must be a path or a URL, not {type(path_or_url).__name__}") from None
         if not given.startswith("sqlite:"):
             return _path(given), self
-        url, found = split_options(given, _PARSERS)
+        url, found = split_options(given, parsers_of(Options))
         if not url.startswith("sqlite:///") or len(url) <= len("sqlite:///"):
             raise ConfigError("path", "must read sqlite:///relative.db or sqlite:////absolute.db")
-        in_url: dict[str, Any] = found  # the constructor checks the types
-        if found.keys() & RETENTION_OPTIONS.keys():
-            in_url["retention"] = retention_from(found)
-        for name, value in in_url.items():
-            if getattr(self, name) not in (getattr(_DEFAULTS, name), value):
-                raise ConfigError(name, "is given in the URL and as an argument, and they differ")
-        return _path(unquote(url.removeprefix("sqlite:///"))), dataclasses.replace(self, **in_url)
+        return _path(unquote(url.removeprefix("sqlite:///"))), with_options(self, found)
 
 
 def _path(given: str) -> str:
@@ -76,6 +59,3 @@ def _path(given: str) -> str:
         raise ConfigError("path", "must be a file; for jobs in memory use the memory backend")
     # A later chdir of the program must not lead elsewhere; a symbolic link stays one.
     return str(Path(given).absolute())
-
-
-_DEFAULTS = Options()

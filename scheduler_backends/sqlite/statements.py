@@ -46,6 +46,8 @@ _APPENDED: Final = f"""CASE WHEN :error IS NULL THEN errors WHEN errors IS NULL 
 _RETURNED: Final = "attempts = attempts - (attempts > 0 AND :returned)"
 _ONE_MORE: Final = f"min({{0}}, {MOST - 1}) + 1"
 
+_USED_UP: Final = "attempts > max_retries"
+
 # A lease whose expiry is not a moment has expired.
 _EXPIRY: Final = f"CASE WHEN lease_until BETWEEN {EARLIEST} AND {LATEST} THEN lease_until ELSE {EARLIEST} END"
 
@@ -126,10 +128,14 @@ WHERE rowid IN (SELECT j.rowid {stray} LIMIT :limit) RETURNING queue, id"""
 WHERE queue = :queue AND id = :id AND lease_token = :token"""
         self.release = f"""UPDATE {job} SET state = {SCHEDULED}, attempts = attempts - (attempts > 0), {_FREE}
 {_HELD}"""
-        self.expired = f"""SELECT rowid, attempts > max_retries FROM {job}
-WHERE state = {LEASED} AND queue = ? AND {_EXPIRY} <= ? LIMIT ?"""
-        self.revive = f"""UPDATE {job} SET errors = {_APPENDED}, state = :state, due_at = :now,
-    finished_at = :finished_at, crashes = {_ONE_MORE.format("crashes")}, {_FREE} WHERE rowid = :rowid"""
+        expired = f"""FROM json_each(:queues) AS q, {job} AS j
+WHERE j.state = {LEASED} AND j.queue = q.value AND {_EXPIRY} <= :now"""
+        self.recover = f"""UPDATE {job} SET errors = {_APPENDED}, due_at = :now,
+    state = CASE WHEN {_USED_UP} THEN {DEAD} ELSE {SCHEDULED} END, finished_at = CASE WHEN {_USED_UP} THEN :now END,
+    crashes = {_ONE_MORE.format("crashes")}, {_FREE}
+WHERE rowid IN (SELECT j.rowid {expired} LIMIT :limit) RETURNING queue, state"""
+        self.delete_used_up = f"""DELETE FROM {job}
+WHERE rowid IN (SELECT j.rowid {expired} AND {_USED_UP} LIMIT :limit)"""
         self.next_due = next_due
         self.next_expiry = f"""SELECT min({_EXPIRY}) FROM json_each(:queues) AS q, {job} AS j
 WHERE j.state = {LEASED} AND j.queue = q.value"""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from scheduler.clock import Clock
 from scheduler.leases import Lease
@@ -17,7 +17,7 @@ from scheduler.queues import Retention
 from scheduler.waiting import WaiterRegistry
 from scheduler_backends.sql.connections import Parameters
 from scheduler_backends.sql.moments import to_micros
-from scheduler_backends.sql.slices import slices
+from scheduler_backends.sql.slices import SLICE
 from scheduler_backends.sql.unreadable import UnreadableLog
 from scheduler_backends.sqlite.errors import UndecodableTextError
 from scheduler_backends.sqlite.file import File
@@ -25,8 +25,7 @@ from scheduler_backends.sqlite.statements import Statements
 
 _log: Final = logging.getLogger("scheduler.sqlite")
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
+_Hook = TypeVar("_Hook", bound=Callable[..., Any])
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,7 +55,8 @@ class Store:
         """Run *statement* once for each lease and return those for which it changed nothing: the refused."""
         self.file.check_open()
         refused: list[Lease] = []
-        for part, rows in zip(slices(leases), slices(parameters), strict=True):
+        for start in range(0, len(leases), SLICE):
+            part, rows = leases[start : start + SLICE], parameters[start : start + SLICE]
             with self.file.writing() as connection:
                 if connection.executemany(statement, rows).rowcount == len(part):
                     continue
@@ -71,14 +71,7 @@ class Store:
         return refused
 
 
-class _Hooks(Protocol):
-    _store: Store
-
-
-_S = TypeVar("_S", bound=_Hooks)
-
-
-def accept_any_text(hook: Callable[Concatenate[_S, _P], _R]) -> Callable[Concatenate[_S, _P], _R]:
+def accept_any_text(hook: _Hook) -> _Hook:
     """
     Decorate a hook that must also work where another program wrote text that is no UTF-8, which SQLite does not check.
 
@@ -87,11 +80,11 @@ def accept_any_text(hook: Callable[Concatenate[_S, _P], _R]) -> Callable[Concate
     """
 
     @functools.wraps(hook)
-    def call(self: _S, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+    def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         try:
             return hook(self, *args, **kwargs)
         except UndecodableTextError:
             self._store.file.accept_any_text()
             return hook(self, *args, **kwargs)
 
-    return call
+    return cast("_Hook", call)

@@ -105,7 +105,7 @@ def insert(direct, schema, state, due, number):
         f"INSERT INTO {schema}.job (queue, id, type, priority, state, max_retries, timeout, run_at, due_at, "
         "created_at, finished_at, nonce, payload) "
         f"SELECT %s, gen_random_uuid(), 'mail', 2, %s, 3, 60, 0, {due}, 0, {'i' if state in FINISHED else 'NULL'}, "
-        "'', '' FROM generate_series(1, %s) AS i",
+        "'0123456789abcdef', '' FROM generate_series(1, %s) AS i",
         [QUEUE, state, number],
     )
 

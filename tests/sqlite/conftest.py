@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -30,3 +32,30 @@ def open_folder() -> Iterator[Path]:
         folder = Path(name)
         folder.chmod(0o755)
         yield folder
+
+
+@pytest.fixture
+def spoil(path) -> Callable[..., None]:
+    """Sets columns of the job "bad", past the checks or not."""
+
+    def spoil(*, all_jobs=False, strict=True, **columns):
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            if strict:
+                other.execute("PRAGMA ignore_check_constraints = ON")
+            where = "id LIKE 'bad%'" if all_jobs else "id = 'bad'"
+            values = ", ".join(f"{name} = ?" for name in columns)
+            assert other.execute(f"UPDATE scheduler_job SET {values} WHERE {where}", (*columns.values(),)).rowcount
+
+    return spoil
+
+
+@pytest.fixture
+def row(path) -> Callable[[], dict[str, object]]:
+    """Returns the row of the job "bad"."""
+
+    def row():
+        with closing(sqlite3.connect(path)) as other:
+            other.row_factory = sqlite3.Row
+            return dict(other.execute("SELECT * FROM scheduler_job WHERE id = 'bad'").fetchone())
+
+    return row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -46,8 +47,8 @@ def test_threads_that_use_an_empty_file_at_once_make_it_once(path, share):
 
 def test_an_older_schema_is_brought_up_to_date_with_its_jobs(backend, path, monkeypatch):
     (answer,) = backend.enqueue([NewJob(type="mail")])
-    step = ("ALTER TABLE {prefix}job ADD COLUMN remark TEXT", "CREATE INDEX {prefix}job_remark ON {prefix}job (remark)")
-    monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, step))  # the next release
+    step = ("ALTER TABLE {p}job ADD COLUMN remark TEXT", "CREATE INDEX {p}job_remark ON {p}job (remark)")
+    monkeypatch.setattr(schema.DIALECT, "steps", (*schema.DIALECT.steps, step))  # the next release
     with closing(SqliteBackend(path, migrate=False)) as careful:
         for call in (careful.ping, careful.check_schema):
             with pytest.raises(SchemaMismatch, match="version 1, and this release needs 2"):
@@ -58,3 +59,12 @@ def test_an_older_schema_is_brought_up_to_date_with_its_jobs(backend, path, monk
             assert newer.schema_version() == 2
             assert newer.migrate() == 0
         careful.ping()
+
+
+def test_the_sql_makes_the_same_schema(backend, path):
+    with closing(sqlite3.connect(path)) as direct:
+        direct.execute("PRAGMA journal_mode = WAL")
+        direct.executescript(backend.migration_sql())
+    assert backend.migrate() == 0
+    backend.enqueue([NewJob(type="mail")])
+    assert "CREATE" not in backend.migration_sql(1)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from scheduler.states import JobState
-from scheduler_backends.postgres.statements.parts import IS_HELD, LOCKED, NOW, deletion
-from scheduler_backends.postgres.statements.states import first_of
+from scheduler_backends.postgres.statements.parts import IS_HELD, LOCKED, NOW, deletion, first_of
 from scheduler_backends.sql.states import CANCELLED, CODES, DEAD, SCHEDULED, WAITING
 
 

@@ -10,12 +10,12 @@ from scheduler_backends.postgres.statements.parts import (
     ONE_MORE,
     PRIORITIES,
     QUEUES,
+    READY,
     after,
     held,
     is_row,
     row_of,
 )
-from scheduler_backends.postgres.statements.states import READY
 from scheduler_backends.sql.slices import SLICE
 from scheduler_backends.sql.states import DEAD, LEASED
 
@@ -33,7 +33,7 @@ class LeaseStatements:
         self.lease = {
             most: f"""
 WITH held AS (
-    SELECT job.* FROM {job} AS job
+    SELECT {row_of("job")} FROM {job} AS job
     WHERE job.state = {LEASED} AND job.queue = any(%(queues)s::text[]) AND job.lease_token = %(token)s::uuid
 ), claimed AS (
     UPDATE {job} AS job SET state = {LEASED}, attempts = {ONE_MORE.format("attempts")}, lease_token = %(token)s::uuid,
@@ -52,9 +52,9 @@ WITH held AS (
         WHERE q.name <> all(array(SELECT name FROM {queue} WHERE paused))
         LIMIT greatest(%(limit)s::integer - (SELECT pg_catalog.count(*) FROM held), 0)
     ))
-    RETURNING job.*
+    RETURNING {row_of("job")}
 )
-SELECT {NOW}, {row_of("claimed")} FROM claimed UNION ALL SELECT {NOW}, {row_of("held")} FROM held"""
+SELECT {NOW}, claimed.* FROM claimed UNION ALL SELECT {NOW}, held.* FROM held"""
             for most in (1 << bits for bits in range((SLICE - 1).bit_length() + 1))
         }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from scheduler_backends.postgres.statements.parts import (
     EXPIRY,
     FREE,
+    NOT_DUE,
     NOW,
     ONE_MORE,
     PRIORITIES,
@@ -12,7 +13,6 @@ from scheduler_backends.postgres.statements.parts import (
     deletion,
     with_error,
 )
-from scheduler_backends.postgres.statements.states import NOT_DUE
 from scheduler_backends.sql.checks import STRAY
 from scheduler_backends.sql.states import DEAD, FINISHED, LEASED, SCHEDULED
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from scheduler.states import JobState
-from scheduler_backends.postgres.statements.parts import NOW, PRIORITIES, QUEUES, row_of
-from scheduler_backends.postgres.statements.states import NOT_DUE, READY, first_of, walk
+from scheduler_backends.postgres.statements.parts import NOT_DUE, NOW, PRIORITIES, QUEUES, READY, first_of, row_of, walk
 from scheduler_backends.sql.counting import CAP
 from scheduler_backends.sql.moments import EARLIEST
 
