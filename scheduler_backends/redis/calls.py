@@ -10,8 +10,8 @@ from redis.exceptions import NoScriptError
 
 from scheduler.clock import Clock
 from scheduler.errors import BackendClosed, BackendError
-from scheduler_backends.redis.client.node import Connection, Word
-from scheduler_backends.redis.client.router import Command, Router
+from scheduler_backends.redis.client.cluster import Router
+from scheduler_backends.redis.client.node import Command, Connection, Word
 from scheduler_backends.redis.errors import log, should_log, translated
 from scheduler_backends.redis.keys import Partition
 from scheduler_backends.redis.records import micros

@@ -9,7 +9,7 @@ from typing import cast
 
 from scheduler.errors import BackendError, TopologyError
 from scheduler_backends.redis.calls import Call, Calls
-from scheduler_backends.redis.client.router import Command
+from scheduler_backends.redis.client.node import Command
 from scheduler_backends.redis.config import RedisConfig
 from scheduler_backends.redis.errors import is_of_wrong_type, log, should_log
 from scheduler_backends.redis.keys import Keys, Partition
@@ -43,6 +43,10 @@ class Layouts:
         if known is None or fresh or time.monotonic() - known.read_at > self._config.topology_interval:
             return self.read([queue])[queue]
         return known
+
+    def known(self, queues: Iterable[str]) -> dict[str, Layout]:
+        """What was read last of *queues*, however old."""
+        return {name: layout for name in queues if (layout := self._known.get(name)) is not None}
 
     def read(self, queues: Iterable[str]) -> dict[str, Layout]:
         """The layouts of *queues* now, in one round trip; raises `TopologyError` for the first that is damaged."""

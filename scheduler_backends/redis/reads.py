@@ -12,7 +12,7 @@ from scheduler.limits import check_name
 from scheduler.queues import QueueStats
 from scheduler.states import JobState
 from scheduler_backends.redis.calls import Call
-from scheduler_backends.redis.client.router import Command
+from scheduler_backends.redis.client.node import Command
 from scheduler_backends.redis.codec import job_of
 from scheduler_backends.redis.errors import is_of_wrong_type, log, should_log
 from scheduler_backends.redis.keys import READY, Partition

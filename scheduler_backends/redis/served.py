@@ -44,7 +44,7 @@ class Served:
         self.queues = frozenset(names)
         self.layouts: dict[str, Layout] = {}
         self.suspected: set[str] = set()  # queues that have changed, or may have, since their layout was read
-        self.is_read = False  # all layouts that can be read
+        self.is_read = False  # all layouts, by this process, as far as they can be read
         self.partitions: tuple[Partition, ...] = ()
         self.by_tag: dict[bytes, Partition] = {}  # replaced as a whole
         self.since = -1  # the subscription since which the hints hold
@@ -68,7 +68,6 @@ class Served:
             known.update(layouts)
             if is_other:
                 self._take_partitions([one for name in self.names if name in known for one in known[name].partitions])
-        self.is_read = True
 
     def _take_partitions(self, partitions: Sequence[Partition]) -> None:
         before, by_tag = self.by_tag, {one.tag: self.by_tag.get(one.tag, one) for one in partitions}

@@ -10,7 +10,7 @@ from typing import cast
 from scheduler.abilities import WakeReason
 from scheduler.errors import BackendError, BackendUnavailable
 from scheduler_backends.redis.calls import SHARED_SILENCE, Call, Calls
-from scheduler_backends.redis.client.router import Command
+from scheduler_backends.redis.client.node import Command
 from scheduler_backends.redis.errors import log, should_log
 from scheduler_backends.redis.keys import Keys, Partition
 from scheduler_backends.redis.layouts import ROUNDS, Layouts
@@ -97,6 +97,7 @@ class Serving:
         served = self._sets.get(names)
         if served is None:
             served = self._sets.setdefault(names, Served(names))
+            served.update(self._layouts.known(names))  # for the case that they cannot be read now
             while len(self._sets) > SETS:
                 with suppress(RuntimeError, StopIteration):  # another thread was at it in between
                     self._sets.pop(next(iter(self._sets)), None)
@@ -130,7 +131,7 @@ class Serving:
             found = self._layouts.readable(names)
         except BackendError as error:
             served.suspected.update(names)
-            if not served.is_read or not isinstance(error, BackendUnavailable):
+            if not isinstance(error, BackendUnavailable) or not served.layouts.keys() >= set(names):
                 raise
             if should_log(str(error)):  # old layouts will do: other servers than this one may have jobs
                 log.warning("a layout that may have changed cannot be read now: %s", error)
@@ -138,6 +139,7 @@ class Serving:
         # A damaged one is served as it was known, and read each time until it is repaired.
         served.suspected.update(name for name in names if name not in found)
         served.update(found)
+        served.is_read = True
 
     # ---- changes
 

@@ -9,7 +9,7 @@ from scheduler.processes import PerProcess
 from scheduler.queues import Retention
 from scheduler.waiting import WaiterRegistry
 from scheduler_backends.redis.calls import Calls
-from scheduler_backends.redis.client.router import Router
+from scheduler_backends.redis.client.cluster import Router
 from scheduler_backends.redis.config import RedisConfig
 from scheduler_backends.redis.keys import Keys
 from scheduler_backends.redis.layouts import Layouts

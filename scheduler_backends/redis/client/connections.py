@@ -9,8 +9,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from scheduler_backends.redis.client.cluster import Address, Cluster
-from scheduler_backends.redis.client.node import Connection
-from scheduler_backends.redis.client.router import OneNode
+from scheduler_backends.redis.client.node import Connection, Node
 
 # The driver's own keyword arguments for a connection: it types them as loosely.
 Settings = dict[str, Any]
@@ -44,14 +43,14 @@ def own(given: Mapping[str, Any], timeout: float) -> Settings:
     return settings | always
 
 
-def one_node(connection_class: Callable[..., Connection], settings: Settings, *, keep: object = None) -> OneNode:
+def one_node(connection_class: Callable[..., Connection], settings: Settings, *, keep: object = None) -> Node:
     """A router with one server; *keep* lives as long as it does."""
 
     def make(**changes: object) -> Connection:
         _ = keep  # alive as long as this function is
         return connection_class(**(settings | changes))
 
-    return OneNode(make, lambda: make(protocol=2))
+    return Node(make)
 
 
 def cluster_of(connection_class: Callable[..., Connection], settings: Settings, start: list[Address]) -> Cluster:
@@ -60,4 +59,4 @@ def cluster_of(connection_class: Callable[..., Connection], settings: Settings, 
     def make(address: Address, **changes: object) -> Connection:
         return connection_class(host=address[0], port=address[1], **(settings | changes))
 
-    return Cluster(make, lambda address: make(address, protocol=2), start)
+    return Cluster(make, start)

@@ -9,9 +9,9 @@ from redis import connection as driver
 from redis.retry import Retry
 
 from scheduler.errors import ConfigError
+from scheduler_backends.redis.client.cluster import Router
 from scheduler_backends.redis.client.connections import Settings, cluster_of, fixed, one_node, own
 from scheduler_backends.redis.client.node import Connection
-from scheduler_backends.redis.client.router import Router
 from scheduler_backends.redis.errors import log
 
 
