@@ -22,9 +22,8 @@ WORTH_A_SCRIPT = 32  # jobs: below that, asking one partition more costs more th
 WORTH_A_QUEUE = 8  # jobs: the same in a further round while queues take turns
 QUEUES = 8  # with ready jobs: when there are more, they take turns, since a small share leaves jobs for another script
 MARKED_AHEAD = 64  # partitions: to mark many in one call costs little more than to mark one
-GLANCES = 8  # partitions looked at beside those that are asked, in turn, since notifications may have been lost,
-EVERY = 4  # in each of so many calls
-SLOW = 2  # looked at in turn where notifications of more than a few partitions are received
+GLANCES = 2  # partitions looked at beside those that are asked, in turn, since notifications may have been lost,
+EVERY = 4  # in each of so many calls, and whenever no partition is known to have jobs
 
 _Answer = tuple[int, bytes, int, list[bytes], list[bytes], list[bytes], list[bytes]]  # of lease.lua
 
@@ -69,7 +68,6 @@ class _LeaseCall:
         self._worker_id = worker_id
         self._milliseconds = math.ceil(duration * 1000)
         self._limit = limit
-        self._looks_around = next(store.turns) % EVERY == 0
         self._is_repeat = not is_first_use(token)
         self._leases: list[Lease] = []
         self._given: dict[Partition, int] = {}  # by partitions that were asked: jobs of this token, those held included
@@ -106,11 +104,11 @@ class _LeaseCall:
         if len(served.partitions) == 1:  # a glance would only come before
             return self._calls_for({served.partitions[0]: min(self._limit, SLICE)})
         shares = self._shares(WORTH_A_SCRIPT)
+        seen: Iterable[Partition] = ()
+        if not shares or next(self._store.turns) % EVERY == 0:
+            seen = [one for one in served.in_turn("glance", GLANCES) if not served.is_hinted(one)]
         if not shares:
-            in_turn = served.in_turn("glance", SLOW) if self._relies else ()
-            return _glances(dict.fromkeys((*self._not_asked(), *in_turn)))
-        in_turn = served.in_turn("glance", SLOW if self._relies else GLANCES) if self._looks_around else ()
-        seen = [one for one in in_turn if not served.is_hinted(one)]
+            seen = dict.fromkeys((*self._not_asked(), *seen))
         return self._calls_for({one: share for one, share in shares.items() if share}) + _glances(seen)
 
     def _further_calls(self) -> list[Call]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, cast
+from typing import cast
 
 from scheduler.errors import BackendError, BackendUnavailable
 from scheduler.jobs import LEASE_EXPIRED
@@ -23,11 +23,7 @@ EXACT = 128  # partitions: up to so many, a recovery asks all, and so finds when
 LAPS = 100  # of asking partitions that have more, while the limit is not reached
 
 
-class Moved(NamedTuple):
-    """What one partition answered: how many it moved, and whether it has more."""
-
-    moved: int
-    more: bool
+Moved = tuple[int, bool]  # what one partition answered: how many it moved, and whether it has more
 
 
 class MaintenanceHooks:
@@ -40,7 +36,6 @@ class MaintenanceHooks:
         store = self._store
         served = store.serving.of(queues)
         relies = store.serving.relies(served)
-        waits: dict[Partition, int] = {}
 
         def take(call: Call, answer: object) -> Moved:
             partition = call.partition
@@ -51,24 +46,22 @@ class MaintenanceHooks:
             else:
                 moved, next_us, more = cast("tuple[int, int, int]", answer)
                 is_ready = moved
-                waits[partition] = next_us
             if is_ready:
                 served.has_ready(partition)
-            if relies:
-                served.note_due(partition, next_us)
-            return Moved(moved, more > 0)
+            served.note_due(partition, next_us)
+            return moved, more > 0
 
         moved = self._spread(
             served,
             limit,
-            served.to_promote() if relies else served.partitions,
+            served.to_promote() if relies else served.asked_for_due(served.partitions),
             lambda partition, share: Call(
                 PROMOTE_DUE, partition, (store.calls.now(), store.keys.channel(partition.queue), share)
             ),
             take,
             also=[Call(LOOK, one, (store.calls.now(),)) for one in served.to_look_at()] if relies else (),
         )
-        return Promotion(moved=moved, next_due=served.next_due() if relies else _soonest(waits))
+        return Promotion(moved=moved, next_due=served.next_due())
 
     def _recover_expired(self, queues: Sequence[str], limit: int) -> Recovery:
         """Whole lease calls at a time. Of very many partitions some are asked, first those whose mark has passed."""
@@ -94,7 +87,7 @@ class MaintenanceHooks:
             if lost:
                 message = "%r: %d leased jobs have no record any more, %r the first"
                 log.warning(message, call.partition, len(lost), lost[0])
-            return Moved(ready + dead, next_us == 0)
+            return ready + dead, next_us == 0
 
         self._spread(
             served,
@@ -109,7 +102,8 @@ class MaintenanceHooks:
         )
         is_settled = store.marks.settle(marks, waits)
         has_more = is_settled and (len(marks) == PAGE or any(one.partition not in waits for one in marks))
-        return Recovery(ready=counts[0], dead=counts[1], next_expiry=0.0 if has_more else _soonest(waits))
+        soonest = min((us / 1_000_000 for us in waits.values() if us >= 0), default=None)
+        return Recovery(ready=counts[0], dead=counts[1], next_expiry=0.0 if has_more else soonest)
 
     def _trim(self, queues: Sequence[str], limit: int) -> int:
         """Of very many partitions, some in turn."""
@@ -122,7 +116,7 @@ class MaintenanceHooks:
 
         def take(_: Call, answer: object) -> Moved:
             gone, more = cast("tuple[int, int]", answer)
-            return Moved(gone, more > 0)
+            return gone, more > 0
 
         return self._spread(
             served,
@@ -185,8 +179,3 @@ class MaintenanceHooks:
             calls = shares(busy[:left])  # each is asked for one at least
             answers = list(zip(calls, store.calls.run(calls), strict=True))
         return limit - left
-
-
-def _soonest(waits: dict[Partition, int]) -> float | None:
-    """Seconds until the first of these moments. Values below 0 mean none."""
-    return min((us / 1_000_000 for us in waits.values() if us >= 0), default=None)

@@ -52,7 +52,6 @@ class Marks:
         self._shared = keys.shared
         self._lock = threading.Lock()  # guards the next
         self._written: dict[bytes, _Written] = {}
-        self._owed: set[bytes] = set()  # partitions that have leases without a mark, since the server was away
         self._silent_until = 0.0  # by time.monotonic()
         self._passed_over = 0  # marks of partitions that others serve
 
@@ -66,24 +65,19 @@ class Marks:
         cluster, calls are not executed in their order: there the call is made here.
         """
         now = time.monotonic()
-        if now < self._silent_until:
-            self._owe([one.tag for one in partitions])
-            return []
         tags = [one.tag for one in partitions]
         if self._calls.clock is None:
             tags = self._stale(tags, now)
-        if not tags:
+        if not tags or now < self._silent_until:
             return []
         tags = list(dict.fromkeys((*tags, *self._stale([one.tag for one in ahead()], now))))
-        owed = tuple(self._owed)[:PAGE]
-        self._owed.difference_update(owed)
         until = now + min(FRESH, milliseconds / 4_000)
         with self._lock:
             if len(self._written) > REMEMBERED:
                 self._written.clear()
             for tag in tags:
                 self._written.setdefault(tag, _Written()).fresh_until = until
-        call = Call(MARK, self._shared, (self._calls.now(), milliseconds, *tags, *owed))
+        call = Call(MARK, self._shared, (self._calls.now(), milliseconds, *tags))
         if self._calls.in_order:
             return [call]
         self.take(call, self._calls.run([call])[0])
@@ -92,24 +86,19 @@ class Marks:
     def _stale(self, tags: Sequence[bytes], now: float) -> list[bytes]:
         return [tag for tag in tags if (one := self._written.get(tag)) is None or one.fresh_until <= now]
 
-    def _owe(self, tags: Sequence[bytes]) -> None:
-        if len(self._owed) < REMEMBERED:
-            self._owed.update(tags)
-
     def take(self, call: Call, answer: object) -> None:
         """Note the answer of a call that `before` has returned."""
         tags = cast("tuple[bytes, ...]", call.args[2:])
-        is_lost = isinstance(answer, BackendError)
-        with self._lock:
-            for tag, mark in zip(tags, [b""] * len(tags) if is_lost else cast("list[bytes]", answer), strict=True):
-                if (written := self._written.get(tag)) is not None:
-                    written.own = mark
-                    if is_lost:
-                        written.fresh_until = 0.0
         if isinstance(answer, BackendError):
             self._silent_until = time.monotonic() + SHARED_SILENCE
-            self._owe(tags)
+            with self._lock:
+                for tag in tags:
+                    self._written.pop(tag, None)
             _warn(answer)
+            return
+        for tag, mark in zip(tags, cast("list[bytes]", answer), strict=True):
+            if (written := self._written.get(tag)) is not None:
+                written.own = mark
 
     def taken(self, partition: Partition, count: int) -> None:
         """*count* leases were taken in a partition; below 0 = so many have ended."""

@@ -150,21 +150,22 @@ class Served:
         """In *partition* a job is due earlier than known."""
         self._due[partition] = NOW
 
-    def to_promote(self) -> list[Partition]:
+    def to_promote(self) -> Sequence[Partition]:
         """Partitions in which a job is due, or may be. To be promoted now."""
         now = time.monotonic()
-        return self._asked_for_due([one for one, due in list(self._due.items()) if NOW <= due <= now])
+        return self.asked_for_due([one for one, due in list(self._due.items()) if NOW <= due <= now])
 
-    def to_look_at(self) -> list[Partition]:
+    def to_look_at(self) -> Sequence[Partition]:
         """Partitions of which nothing is known, and some in turn whose notifications may have been lost."""
         some = [one for one, due in list(self._due.items()) if due == UNKNOWN]
         now = time.monotonic()
         if now - self._looked_at >= LOOK_EVERY:
             self._looked_at = now
             some = list(dict.fromkeys((*some, *self.in_turn("look", FEW))))
-        return self._asked_for_due(some)
+        return self.asked_for_due(some)
 
-    def _asked_for_due(self, partitions: list[Partition]) -> list[Partition]:
+    def asked_for_due(self, partitions: Sequence[Partition]) -> Sequence[Partition]:
+        """*partitions*, which are asked now."""
         self._due.update(dict.fromkeys(partitions, UNKNOWN))
         return partitions
 
