@@ -14,7 +14,7 @@ from scheduler_backends.redis.config import RedisConfig
 from scheduler_backends.redis.errors import is_of_wrong_type, log, should_log
 from scheduler_backends.redis.keys import Keys, Partition
 from scheduler_backends.redis.layout import Layout, layout_of
-from scheduler_backends.redis.scripts import CHANGE, OPEN_GATE, TOPOLOGY_CREATE
+from scheduler_backends.redis.scripts import CHANGE, OPEN_GATE, TOPOLOGY_CREATE, Script
 
 ROUNDS = 5  # how often a change of the layout is followed within one call
 CACHED = 10_000  # layouts kept at hand
@@ -48,48 +48,34 @@ class Layouts:
         """What was read last of *queues*, however old."""
         return {name: layout for name in queues if (layout := self._known.get(name)) is not None}
 
-    def read(self, queues: Iterable[str]) -> dict[str, Layout]:
-        """The layouts of *queues* now, in one round trip; raises `TopologyError` for the first that is damaged."""
-        layouts: dict[str, Layout] = {}
-        for name, layout in self._read(queues).items():
-            if isinstance(layout, TopologyError):
-                raise layout
-            layouts[name] = layout
-        return layouts
+    def read(self, queues: Iterable[str], *, skip_damaged: bool = False) -> dict[str, Layout]:
+        """
+        The layouts of *queues* now, in one round trip.
 
-    def readable(self, queues: Iterable[str]) -> dict[str, Layout]:
-        """The layouts of *queues* now, in one round trip, without those that are damaged, which are logged."""
-        layouts = self._read(queues)
-        for layout in layouts.values():
-            if isinstance(layout, TopologyError) and should_log(str(layout)):
-                log.error("%s; this queue is not served until that is mended", layout)
-        return {name: layout for name, layout in layouts.items() if isinstance(layout, Layout)}
-
-    def _read(self, queues: Iterable[str]) -> dict[str, Layout | TopologyError]:
+        Raises `TopologyError` for one that is damaged, or leaves it out and logs it.
+        """
         keys = {name: self._keys.topology(name) for name in queues}
         answers = self._calls.run((), [Command(key, (b"HGETALL", key)) for key in keys.values()])
-        layouts: dict[str, Layout | TopologyError] = {}
+        layouts: dict[str, Layout] = {}
         for name, answer in zip(keys, answers, strict=True):
-            if isinstance(answer, BackendError) and not is_of_wrong_type(answer):
-                raise answer
             try:
                 layouts[name] = self.note(name, answer)
             except TopologyError as error:
-                layouts[name] = error
+                if not skip_damaged:
+                    raise
+                if should_log(str(error)):
+                    log.error("%s; this queue is not served until that is mended", error)
         return layouts
 
     def create(self, queue: str) -> Layout:
         """The layout of *queue*, created in the store where there is none."""
         # Listed first: a queue that has jobs is always known.
         self._calls.plain(Command(self._keys.queues, (b"SADD", self._keys.queues, queue.encode())))
-        version, partitions = self._config.active_version, self._config.partitions
-        try:
-            fields = self._calls.on_key(TOPOLOGY_CREATE, self._keys.topology(queue), version, partitions)
-        except BackendError as error:
-            if not is_of_wrong_type(error):
-                raise
-            fields = error
-        return self.note(queue, fields)
+        return self.change(TOPOLOGY_CREATE, queue, self._config.active_version, self._config.partitions)
+
+    def change(self, script: Script, queue: str, *args: int) -> Layout:
+        """The layout of *queue* after a script on its topology."""
+        return self.note(queue, self._calls.on_key(script, self._keys.topology(queue), *args))
 
     def open(self, layout: Layout, partitions: Iterable[Partition]) -> None:
         """Open the gates of *partitions* of one queue, which were never opened, or are sealed and stay so."""
@@ -106,8 +92,10 @@ class Layouts:
         self._calls.one(CHANGE, self._keys.shared, queue.encode())
 
     def note(self, queue: str, fields: object) -> Layout:
-        """Remember and return the layout that a script of this queue's topology has returned."""
+        """Remember and return the layout that a command or script on this queue's topology has returned."""
         if isinstance(fields, BackendError):
+            if not is_of_wrong_type(fields):
+                raise fields
             raise TopologyError(f"the topology of queue {queue!r} is damaged: its key is no hash") from fields
         layout = layout_of(queue, _as_mapping(fields), self._keys, self._config)
         active = layout.topology.active

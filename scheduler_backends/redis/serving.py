@@ -128,7 +128,7 @@ class Serving:
         names = list(served.suspected) if served.is_read else list(served.names)
         served.suspected.difference_update(names)  # first, so that a change that comes meanwhile is kept
         try:
-            found = self._layouts.readable(names)
+            found = self._layouts.read(names, skip_damaged=True)
         except BackendError as error:
             served.suspected.update(names)
             if not isinstance(error, BackendUnavailable) or not served.layouts.keys() >= set(names):
