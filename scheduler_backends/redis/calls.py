@@ -84,7 +84,7 @@ class Calls:
         return answers
 
     def on_key(self, script: Script, key: bytes, *args: Word) -> object:
-        """Return the answer, or the error, of a script on one key outside the partitions. Its text is sent each time."""
+        """Return the answer, or the error, of a script on one key outside the partitions, sent with its text."""
         return self.run((), [Command(key, (b"EVAL", script.text, 1, key, *args))])[0]
 
     def plain(self, *commands: Command) -> list[object]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import cast
 
 from scheduler.errors import BackendError, TopologyError
@@ -17,7 +16,7 @@ from scheduler_backends.redis.layout import Layout, layout_of
 from scheduler_backends.redis.scripts import CHANGE, OPEN_GATE, TOPOLOGY_CREATE, Script
 
 ROUNDS = 5  # how often a change of the layout is followed within one call
-CACHED = 10_000  # layouts kept at hand
+CACHED = 10_000  # layouts kept at hand, then all are forgotten
 
 
 class Layouts:
@@ -104,13 +103,12 @@ class Layouts:
             self._warned = True
             message = "queue %r has %d partitions in its version %d, not the %d of RedisConfig; the store decides"
             log.warning(message, queue, active.partitions, active.version, self._config.partitions)
-        if layout.exists:
-            self._known[queue] = layout
-            while len(self._known) > CACHED:
-                with suppress(RuntimeError, StopIteration):  # another thread was at it in between
-                    self._known.pop(next(iter(self._known)), None)
-        else:
+        if not layout.exists:
             self._known.pop(queue, None)
+            return layout
+        if is_new and len(self._known) >= CACHED:
+            self._known.clear()
+        self._known[queue] = layout
         return layout
 
 

@@ -71,8 +71,7 @@ class _LeaseCall:
         self._is_repeat = not is_first_use(token)
         self._leases: list[Lease] = []
         self._given: dict[Partition, int] = {}  # by partitions that were asked: jobs of this token, those held included
-        self._more: dict[Partition, None] = {}  # that have jobs left: another call may use up the hints of them
-        self._asked: set[Partition] = set()  # or looked at
+        self._more: dict[Partition, int] = {}  # whether those asked have more: another call may use up their hints
         self._in_turns = False  # more queues have jobs than one call asks
         self._error: BackendError | None = None  # of a partition that could not be asked, the last
         self._answered = False  # by a partition that could be asked
@@ -126,7 +125,7 @@ class _LeaseCall:
     def _not_asked(self) -> list[Partition]:
         """Those that this call must look at before its result may be empty: nothing says that they are."""
         unknown = list(self._served.unglanced) if self._relies else self._served.partitions
-        return [one for one in unknown if one not in self._asked]
+        return [one for one in unknown if one not in self._more]
 
     def _shares(self, worth: int) -> dict[Partition, int]:
         """How many jobs are asked of which partition, evenly over the queues that have jobs or over some in turn."""
@@ -139,8 +138,8 @@ class _LeaseCall:
         self._in_turns = len(groups) > most
         if self._in_turns:
             groups = groups[:few]
-        elif not groups and self._more:
-            groups = [list(self._more)]
+        elif not groups:
+            groups = [[one for one, more in self._more.items() if more]]
         shares: dict[Partition, int] = {}
         for of_queue, mine in zip(_split(room, len(groups)), groups, strict=True):
             chosen = mine[: max(1, of_queue // worth)] if worth > 1 else mine
@@ -172,15 +171,13 @@ class _LeaseCall:
             if call.script is MARK:
                 self._marks.take(call, answer)
                 continue
-            self._asked.add(partition)
-            self._more.pop(partition, None)
             if isinstance(answer, BackendError):
+                self._more[partition] = 0
                 self._note_error(call, answer)
                 continue
             self._answered = True
             more = self._take_jobs(call, cast("_Answer", answer)) if call.script is LEASE else cast("int", answer)
-            if more:
-                self._more[partition] = None
+            self._more[partition] = more
             self._served.answered(partition, more=more > 0)
 
     def _take_jobs(self, call: Call, answer: _Answer) -> int:

@@ -12,7 +12,7 @@ from scheduler_backends.redis.calls import Call, what_succeeded
 from scheduler_backends.redis.codec import error_text
 from scheduler_backends.redis.errors import log
 from scheduler_backends.redis.keys import Partition
-from scheduler_backends.redis.marks import PAGE, Mark
+from scheduler_backends.redis.marks import PAGE
 from scheduler_backends.redis.repair import repair_some
 from scheduler_backends.redis.scripts import LOOK, PROMOTE_DUE, RECOVER_EXPIRED, SLICE, TRIM
 from scheduler_backends.redis.served import FEW, Served
@@ -70,14 +70,14 @@ class MaintenanceHooks:
         counts = [0, 0]
         waits: dict[Partition, int] = {}
         kept = int(store.retention.dead > 0)
-        marks: list[Mark] = []
+        marks: dict[Partition, bytes] = {}
         chosen: Sequence[Partition] = served.partitions
         if len(chosen) > FEW:
             store.marks.tidy()
             marks = store.marks.passed(served)
         if len(chosen) > EXACT:
             others = (*served.expired(SLICE), *served.in_turn("recover", FEW))
-            chosen = list(dict.fromkeys((*(one.partition for one in marks), *others)))[: max(limit, FEW)]
+            chosen = list(dict.fromkeys((*marks, *others)))[: max(limit, FEW)]
 
         def take(call: Call, answer: object) -> Moved:
             ready, dead, next_us, lost = cast("tuple[int, int, int, list[bytes]]", answer)
@@ -101,7 +101,7 @@ class MaintenanceHooks:
             take,
         )
         is_settled = store.marks.settle(marks, waits)
-        has_more = is_settled and (len(marks) == PAGE or any(one.partition not in waits for one in marks))
+        has_more = is_settled and (len(marks) >= PAGE or any(one not in waits for one in marks))
         soonest = min((us / 1_000_000 for us in waits.values() if us >= 0), default=None)
         return Recovery(ready=counts[0], dead=counts[1], next_expiry=0.0 if has_more else soonest)
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple, cast
+from typing import cast
 
 from scheduler.errors import BackendError
 from scheduler_backends.redis.calls import SHARED_SILENCE, Call, Calls
@@ -22,13 +22,6 @@ PAGES = 10  # read in one call
 GRACE = 60_000  # milliseconds for which a partition without leases keeps a mark: longer than any lease call takes
 FRESH = 5.0  # seconds for which a mark need not be written again, less where leases are short
 REMEMBERED = 16_384  # partitions whose last mark is remembered
-
-
-class Mark(NamedTuple):
-    """That leases of a partition may have expired."""
-
-    partition: Partition
-    score: bytes
 
 
 @dataclass(slots=True)
@@ -132,34 +125,34 @@ class Marks:
             if self._run(UNMARK_OWN, *chain.from_iterable(idle[start : start + PAGE])) is None:
                 return
 
-    def passed(self, served: Served) -> list[Mark]:
-        """Partitions of *served* whose leases may have expired, at most a page of them, the earliest first."""
-        found: list[Mark] = []
+    def passed(self, served: Served) -> dict[Partition, bytes]:
+        """Partitions of *served* whose leases may have expired, and their marks; about a page, the earliest first."""
+        found: dict[Partition, bytes] = {}
         for _ in range(PAGES):
             answer = self._run(MARKED, self._calls.now(), self._passed_over, PAGE)
             if answer is None:
                 break
             flat = cast("list[bytes]", answer)
-            for tag, score in zip(flat[::2], flat[1::2], strict=True):
+            for tag, mark in zip(flat[::2], flat[1::2], strict=True):
                 if (partition := served.by_tag.get(tag)) is not None:
-                    found.append(Mark(partition, score))
+                    found[partition] = mark
                     self._written.get(tag, _Written()).fresh_until = 0.0
-            is_last = len(flat) < 2 * PAGE
-            self._passed_over = 0 if is_last or len(found) >= PAGE else self._passed_over + PAGE
-            if not self._passed_over:
+            if len(flat) < 2 * PAGE or len(found) >= PAGE:
+                self._passed_over = 0
                 break
-        return found[:PAGE]
+            self._passed_over += PAGE
+        return found
 
-    def settle(self, marks: Sequence[Mark], waits: Mapping[Partition, int]) -> bool:
+    def settle(self, marks: Mapping[Partition, bytes], waits: Mapping[Partition, int]) -> bool:
         """
         Write new marks of partitions that were asked. Returns whether the store accepted them.
 
         waits: in how many microseconds the first lease of each partition expires; below 0 = it has none.
         """
         words: list[Word] = []
-        for partition, score in marks:
+        for partition, mark in marks.items():
             if partition in waits:
-                words += (partition.tag, score, waits[partition])
+                words += (partition.tag, mark, waits[partition])
         return bool(words) and self._run(UNMARK, self._calls.now(), GRACE, *words) is not None
 
     def _run(self, script: Script, *args: Word) -> object:

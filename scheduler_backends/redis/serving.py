@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import cast
 
 from scheduler.abilities import WakeReason
@@ -16,7 +15,7 @@ from scheduler_backends.redis.keys import Keys, Partition
 from scheduler_backends.redis.layouts import ROUNDS, Layouts
 from scheduler_backends.redis.served import FEW, Listener, Served
 
-SETS = 32  # sets of queues kept at hand
+SETS = 32  # sets of queues kept at hand, then all are forgotten
 READ_EVERY = 0.5  # seconds between two readings of a layout that has not changed, as far as is known
 
 _Change = tuple[bytes, float]  # a queue and the number of its last change
@@ -96,11 +95,10 @@ class Serving:
         names = tuple(queues)
         served = self._sets.get(names)
         if served is None:
+            if len(self._sets) >= SETS:
+                self._sets.clear()
             served = self._sets.setdefault(names, Served(names))
             served.update(self._layouts.known(names))  # for the case that they cannot be read now
-            while len(self._sets) > SETS:
-                with suppress(RuntimeError, StopIteration):  # another thread was at it in between
-                    self._sets.pop(next(iter(self._sets)), None)
         if self._last is None:
             self._learn_from_now_on()
         self._suspect_the_next(served)
