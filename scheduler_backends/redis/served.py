@@ -6,7 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from itertools import islice
+from itertools import cycle, islice
 from typing import Protocol
 
 from scheduler_backends.redis.keys import Partition
@@ -42,6 +42,7 @@ class Served:
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
         self.queues = frozenset(names)
+        self.rotation = cycle(self.names)  # whose layout is read next although it has not changed, as far as is known
         self.layouts: dict[str, Layout] = {}
         self.suspected: set[str] = set()  # queues that have changed, or may have, since their layout was read
         self.is_read = False  # all layouts, by this process, as far as they can be read
@@ -98,11 +99,6 @@ class Served:
             first = random.randrange(total)
         self._places[purpose] = (first + count) % total
         return [self.partitions[(first + step) % total] for step in range(count)]
-
-    def next_name(self) -> str:
-        """One queue after the other."""
-        self._places["name"] = place = (self._places.get("name", -1) + 1) % len(self.names)
-        return self.names[place]
 
     # ---- ready jobs
 

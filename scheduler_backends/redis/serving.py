@@ -117,7 +117,7 @@ class Serving:
         if now - self._read_at < READ_EVERY:
             return
         self._read_at = now
-        name = served.next_name()
+        name = next(served.rotation)
         layout = served.layouts.get(name)
         if layout is None or now - layout.read_at > self._interval:
             served.suspected.add(name)
