@@ -89,7 +89,7 @@ class ReadHooks:
         now = store.calls.now()
         partitions = [one for layout in layouts.values() if layout.exists for one in layout.partitions]
         answers = store.calls.run([Call(STATS, partition, (now,)) for partition in partitions])
-        numbers: dict[tuple[str, int], list[list[int]]] = {}
+        numbers: dict[Partition, list[int]] = {}
         for partition, answer in zip(partitions, answers, strict=True):
             if isinstance(answer, BackendError):
                 if queues is not None or not is_of_wrong_type(answer):
@@ -98,11 +98,11 @@ class ReadHooks:
                 if should_log(f"{partition!r}: {answer}"):
                     log.warning("%r is left out of the numbers of all queues: %s", partition, answer)
                 continue
-            numbers.setdefault((partition.queue, partition.version), []).append(cast("list[int]", answer))
+            numbers[partition] = cast("list[int]", answer)
         rows = [
-            _row(queue, layout, version.version, version.partitions, numbers.get((queue, version.version), []))
-            for queue, layout in layouts.items()
-            for version in layout.topology.versions
+            _row(layout, of_version, [numbers[one] for one in of_version if one in numbers])
+            for layout in layouts.values()
+            for of_version in layout.versions
         ]
         return sorted(rows, key=lambda row: (row.queue, row.version))
 
@@ -120,12 +120,12 @@ def _known_queues(store: Store) -> list[str]:
     return names
 
 
-def _row(queue: str, layout: Layout, version: int, partitions: int, answers: list[list[int]]) -> QueueStats:
+def _row(layout: Layout, partitions: Sequence[Partition], answers: Sequence[Sequence[int]]) -> QueueStats:
     waits = [answer[-1] for answer in answers if answer[-1] >= 0]
     return QueueStats(
-        queue=queue,
-        version=version,
-        partitions=partitions,
+        queue=layout.topology.queue,
+        version=partitions[0].version,
+        partitions=len(partitions),
         paused=layout.pause.endswith(b"1"),
         counts={state: sum(answer[place] for answer in answers) for place, state in enumerate(COUNTED)},
         oldest_ready_age=max(waits) / 1_000_000 if waits else None,
