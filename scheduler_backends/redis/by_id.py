@@ -58,5 +58,5 @@ def call_on_ids(
     layout = store.layouts.of(queue)
     if (missing := ask(layout, range(len(ids)))) and layout.exists:
         fresh = store.layouts.of(queue, fresh=True)
-        if fresh.epoch != layout.epoch:
+        if fresh.topology.epoch != layout.topology.epoch:
             ask(fresh, missing)
