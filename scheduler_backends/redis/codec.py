@@ -32,6 +32,7 @@ from scheduler_backends.redis.records import (
     Unread,
     extra_of,
     history_of,
+    id_of,
     kind_of,
     micros,
     moment,
@@ -139,10 +140,10 @@ def leases_of(  # noqa: PLR0917 - called for every batch
     histories: Sequence[bytes],
     worker: str,
     token: str,
-    expires_us: int,
+    expires_ms: bytes,
 ) -> tuple[list[Lease], list[Unread]]:
     """Return the leases that lease.lua gave, and id, record and history of the jobs that cannot be read."""
-    expires_at = moment(min(expires_us, LAST_US))
+    expires_at = moment_of(expires_ms)
     pasts = dict(zip(histories[::2], histories[1::2], strict=True))
     leases: list[Lease] = []
     damaged: list[Unread] = []
@@ -205,7 +206,7 @@ def _read(  # noqa: PLR0917 - called for every job: keywords would cost a tenth
         attempts += 1
     created_at = moment(created_us)
     return _stored_job(
-        raw_id.decode(), partition.queue, kind_of(record[44:kind_end]), record[extra_end:], state,
+        id_of(raw_id), partition.queue, kind_of(record[44:kind_end]), record[extra_end:], state,
         _PRIORITIES[level], created_at if run_us == created_us else moment(run_us), created_at, max_retries,
         timeout, due_at, attempts, crashes, policy, key, metadata, finished_at, errors, owner, expires_at, result,
         partition.version, partition.number,

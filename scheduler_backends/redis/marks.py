@@ -43,7 +43,7 @@ class Marks:
     def __init__(self, calls: Calls, keys: Keys) -> None:
         self._calls = calls
         self._shared = keys.shared
-        self._lock = threading.Lock()  # guards the next
+        self._lock = threading.RLock()  # guards the next; re-entrant for finalisers and signal handlers
         self._written: dict[bytes, _Written] = {}
         self._silent_until = 0.0  # by time.monotonic()
         self._passed_over = 0  # marks of partitions that others serve
@@ -116,11 +116,11 @@ class Marks:
         with self._lock:
             idle = [
                 (tag, one.own)
-                for tag, one in self._written.items()
+                for tag, one in list(self._written.items())
                 if one.own and not one.held and one.fresh_until <= now
             ]
             for tag, _ in idle:
-                del self._written[tag]
+                self._written.pop(tag, None)
         for start in range(0, len(idle), PAGE):
             if self._run(UNMARK_OWN, *chain.from_iterable(idle[start : start + PAGE])) is None:
                 return

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from struct import Struct
 
+from scheduler.arguments import is_possible_id
 from scheduler.errors import InvalidJob
 from scheduler.jobs import ErrorRecord
 from scheduler.limits import check_metadata, check_name
@@ -58,6 +59,14 @@ def moment_of(ms: bytes) -> datetime:
         return moment(int(float(ms)) * 1000)
     except (ValueError, OverflowError):  # a score may be infinite; 9999-12-31T23:59:59.9995 is rounded up
         return _FIRST if ms.startswith(b"-") else _LAST
+
+
+def id_of(raw: bytes) -> str:
+    """The id of a job."""
+    text = raw.decode()
+    if not is_possible_id(text):
+        raise Damaged("is no possible id")
+    return text
 
 
 @lru_cache(maxsize=256)  # few types serve many jobs

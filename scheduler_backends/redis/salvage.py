@@ -21,6 +21,7 @@ from scheduler_backends.redis.records import (
     Damaged,
     History,
     history_of,
+    id_of,
     key_of,
     kind_of,
     moment,
@@ -83,7 +84,7 @@ class _Reader:
         self.fields: dict[str, object] = {"id": raw_id.decode(errors="backslashreplace")}
         self.reasons: dict[str, str] = {}
         self.history: History = NO_HISTORY
-        self._keep("id", raw_id.decode)
+        self._keep("id", lambda: id_of(raw_id))
         self._read_record(record)
         if past:
             self.history = self._tried(_IN_HISTORY, lambda: history_of(past)) or NO_HISTORY

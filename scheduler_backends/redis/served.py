@@ -52,7 +52,7 @@ class Served:
         self.listeners: Sequence[Listener] = ()  # that receive the notifications of all the queues
         self.unglanced: set[Partition] = set()  # of which it is not known whether they have ready jobs
         self.worth = LEAST_WORTH  # jobs that are asked of a partition where many queues take turns
-        self._lock = threading.Lock()  # guards the next, and changes of layouts and partitions
+        self._lock = threading.RLock()  # guards the next and the partitions; re-entrant for finalisers, signal handlers
         self._ready: dict[str, dict[Partition, None]] = {}  # by queue: partitions with ready jobs, in order of turns
         self._due: dict[Partition, float] = {}  # when the next job is due, by time.monotonic()
         self._expiries: dict[Partition, float] = {}  # when the first lease expires, where a look has found one
@@ -76,7 +76,9 @@ class Served:
         self.unglanced.update(new)
         self._due.update(dict.fromkeys(new, UNKNOWN))
         self.by_tag, self.partitions = by_tag, tuple(by_tag.values())
-        kept = {queue: {one: None for one in some if one.tag in by_tag} for queue, some in self._ready.items()}
+        kept = {
+            queue: {one: None for one in list(some) if one.tag in by_tag} for queue, some in list(self._ready.items())
+        }
         self._ready = {queue: some for queue, some in kept.items() if some}
         for gone in before.keys() - by_tag.keys():
             self.unglanced.discard(before[gone])
@@ -117,8 +119,8 @@ class Served:
         with self._lock:
             of_queue = self._ready.pop(partition.queue, {})
             of_queue.pop(partition, None)
-            if of_queue:
-                self._ready[partition.queue] = of_queue
+            if of_queue:  # a call inside this one may have added some
+                self._ready.setdefault(partition.queue, of_queue).update(of_queue)
 
     def answered(self, partition: Partition, *, more: bool) -> None:
         """*partition* has answered whether it has more ready jobs."""
@@ -129,7 +131,11 @@ class Served:
     def next_ready(self, most: int) -> list[list[Partition]]:
         """The partitions with ready jobs of the first queues, at most so many, in the order of turns."""
         with self._lock:
-            return [list(of_queue) for of_queue in islice(self._ready.values(), most)]
+            while True:
+                try:
+                    return [list(of_queue) for of_queue in islice(self._ready.values(), most)]
+                except RuntimeError:  # a call inside this one has changed them
+                    continue
 
     def gave(self, count: int, share: int) -> None:
         """

@@ -20,12 +20,14 @@ class SettleHooks:
     def _complete(self, completions: Sequence[Completion]) -> Sequence[Lease]:
         store = self._store
         kept = store.retention.succeeded > 0
-        results = {id(one.lease): b"=" + one.result for one in completions if one.result is not None} if kept else {}
+        # The first counts, if a lease is named twice.
+        results = {id(one.lease): one.result for one in reversed(completions)} if kept else {}
 
         def encode(group: bytes, held: list[Lease]) -> list[Word]:
             words: list[Word] = [group, len(held), *[lease.job.id.encode() for lease in held]]
             if kept:
-                words += (results.get(id(lease), b"") for lease in held)
+                found = [results[id(lease)] for lease in held]
+                words += [b"" if result is None else b"=" + result for result in found]
             return words
 
         leases = [one.lease for one in completions]
@@ -60,7 +62,7 @@ class SettleHooks:
 
 def _encoder(failures: Sequence[Failure], words_of: Callable[[Failure], tuple[Word, ...]]) -> Encode:
     """Encode each lease as id, group and what else the script needs of its failure."""
-    by_lease = {id(failure.lease): failure for failure in failures}
+    by_lease = {id(failure.lease): failure for failure in reversed(failures)}  # the first counts
 
     def encode(group: bytes, held: list[Lease]) -> Iterable[Word]:
         for lease in held:

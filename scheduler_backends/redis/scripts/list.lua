@@ -76,7 +76,7 @@ else -- leased: by lease group
         local found = call('ZRANGE', expiry, rank, rank, 'WITHSCORES')
         if not found[1] then break end
         local names = members(call('HGET', lease_members, found[1]))
-        local holders = names[1] and call('HMGET', leased, unpack(names)) or {}
+        local holders = values_of(leased, names)
         local passed = 0
         for k, id in ipairs(found[1] == member and found[2] == mark and names or {}) do
             if id == last then passed = k end

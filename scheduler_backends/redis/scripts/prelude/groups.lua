@@ -11,6 +11,17 @@ local function members(names)
     return ids
 end
 
+-- The values of these fields, a thousand at a time: a damaged list of members may be longer than unpack can take.
+local function values_of(hash, ids)
+    if #ids == 0 then return {} end
+    local values = call('HMGET', hash, unpack(ids, 1, math.min(#ids, 1000)))
+    for from = 1001, #ids, 1000 do
+        local some = call('HMGET', hash, unpack(ids, from, math.min(from + 999, #ids)))
+        for k = 1, #some do values[from + k - 1] = some[k] end
+    end
+    return values
+end
+
 local function group_of(part)
     return #part == 18 and string.sub(part, 1, 16) or part
 end
