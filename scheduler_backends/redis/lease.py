@@ -11,10 +11,10 @@ from scheduler.leases import Lease
 from scheduler_backends.redis.calls import Call
 from scheduler_backends.redis.codec import leases_of
 from scheduler_backends.redis.errors import log, should_log
-from scheduler_backends.redis.held import call_on_leases
 from scheduler_backends.redis.keys import Partition
 from scheduler_backends.redis.quarantine import set_aside
 from scheduler_backends.redis.scripts import LEASE, MARK, RENEW, SLICE
+from scheduler_backends.redis.settle import call_on_leases
 from scheduler_backends.redis.store import Store
 from scheduler_backends.redis.tokens import is_first_use
 
@@ -41,14 +41,12 @@ class LeaseHooks:
         return call.run()
 
     def _renew(self, leases: Sequence[Lease], duration: float) -> Sequence[Lease]:
-        store = self._store
-        milliseconds = math.ceil(duration * 1000)
         return call_on_leases(
-            store,
+            self._store,
             RENEW,
             leases,
-            lambda _: (store.calls.now(), milliseconds),
             lambda group, held: (group, len(held), *[lease.job.id.encode() for lease in held]),
+            second=math.ceil(duration * 1000),
         )
 
 

@@ -13,6 +13,7 @@ from scheduler_backends.redis.codec import error_text
 from scheduler_backends.redis.errors import log
 from scheduler_backends.redis.keys import Partition
 from scheduler_backends.redis.marks import PAGE
+from scheduler_backends.redis.records import TAGS
 from scheduler_backends.redis.repair import repair_some
 from scheduler_backends.redis.scripts import LOOK, PROMOTE_DUE, RECOVER_EXPIRED, SLICE, TRIM
 from scheduler_backends.redis.served import FEW, Served
@@ -55,9 +56,7 @@ class MaintenanceHooks:
             served,
             limit,
             served.to_promote() if relies else served.asked_for_due(served.partitions),
-            lambda partition, share: Call(
-                PROMOTE_DUE, partition, (store.calls.now(), store.keys.channel(partition.queue), share)
-            ),
+            lambda partition, share: Call(PROMOTE_DUE, partition, (store.calls.now(), partition.channel, share)),
             take,
             also=[Call(LOOK, one, (store.calls.now(),)) for one in served.to_look_at()] if relies else (),
         )
@@ -96,7 +95,7 @@ class MaintenanceHooks:
             lambda partition, share: Call(
                 RECOVER_EXPIRED,
                 partition,
-                (store.calls.now(), store.keys.channel(partition.queue), share, error_text(LEASE_EXPIRED), kept),
+                (store.calls.now(), partition.channel, share, error_text(LEASE_EXPIRED), kept, TAGS),
             ),
             take,
         )

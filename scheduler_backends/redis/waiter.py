@@ -14,7 +14,7 @@ from scheduler.errors import BackendClosed
 from scheduler.sleeping import Ownership
 from scheduler.waiting import DescriptorWaiter
 from scheduler_backends.redis.client.node import Connection, socket_of
-from scheduler_backends.redis.errors import fail
+from scheduler_backends.redis.errors import translated
 from scheduler_backends.redis.store import Store
 
 _REASONS = {b"r": WakeReason.JOBS_READY, b"d": WakeReason.EARLIER_DUE_TIME}  # any other message may mean both
@@ -85,8 +85,8 @@ class SubscribedSource:
             self._check_health(self._connection, now)
         except BackendClosed:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever the driver, the system or foreign messages raise
-            fail(error)
+        except Exception as error:  # whatever the driver, the system or foreign messages raise
+            raise translated(error) from error
         return WakeReason.NONE
 
     def next_look(self, now: float) -> tuple[float, Sequence[int]]:
