@@ -9,7 +9,7 @@ from struct import Struct
 from scheduler.backend import Backend
 from scheduler.states import JobState
 from scheduler.testing.contract import Damage, QueueDamage
-from scheduler.testing.contract.damage_cases import STATES
+from scheduler.testing.contract.damage_cases import STATES, IdDamage
 from scheduler.topology import partition_of
 from scheduler_backends.redis import RedisBackend
 from scheduler_backends.redis.client.node import Command, Word
@@ -189,6 +189,45 @@ OF_JOBS: Mapping[str, Damage] = {
 
 SOME_OF_JOBS = {name: OF_JOBS[name] for name in ("no bytes", "a later format", "policy a list", "history of noise")}
 """Enough where the way to the store is another, and not what is stored."""
+
+
+def _new_id(raw: bytes, *, garbage: bytes | None = None) -> IdDamage:
+    """The record and all that names it have another id, whatever the state; *garbage* is the record then."""
+
+    def write(backend: Backend, queue: str, id: str) -> None:
+        key, old = partition(backend, queue, id).key, id.encode()
+        for name in ("jobs", "history", "results", "leased"):
+            (value,) = send(backend, b"HGET", key(name), old)
+            if value is not None:
+                send(backend, b"HDEL", key(name), old)
+                text = garbage if garbage is not None and name == "jobs" else value
+                assert isinstance(text, bytes)
+                send(backend, b"HSET", key(name), raw, text)
+            if value is not None and name == "leased":
+                assert isinstance(value, bytes)
+                send(backend, b"HSET", key("lease_members"), value, raw)
+        for name in ("scheduled", "waiting", "dead", "succeeded", "cancelled"):
+            (score,) = send(backend, b"ZSCORE", key(name), old)
+            if score is not None:
+                send(backend, b"ZREM", key(name), old)
+                send(backend, b"ZADD", key(name), str(score) if isinstance(score, float) else score, raw)
+        for level in range(4):
+            (entries,) = send(backend, b"LRANGE", key(f"ready{level}"), 0, -1)
+            for place, entry in enumerate(entries):
+                if entry[6:] == old:
+                    send(backend, b"LSET", key(f"ready{level}"), place, entry[:6] + raw)
+
+    return IdDamage(write=write)
+
+
+OF_IDS: Mapping[str, IdDamage] = {
+    "a control": _new_id(b"a\nb"),
+    "too long": _new_id(b"x" * 201),
+    "no UTF-8": _new_id(b"b\xff\xfe"),
+    "a control and no record": _new_id(b"a\nb", garbage=b"?"),
+    "no UTF-8 and no record": _new_id(b"b\xff\xfe", garbage=b""),
+}
+"""Ids that no job can have."""
 
 
 def _keys(backend: Backend) -> Keys:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from redis_damages import OF_JOBS, OF_QUEUES, SOME_OF_JOBS
+from redis_damages import OF_IDS, OF_JOBS, OF_QUEUES, SOME_OF_JOBS
 from scheduler.testing.contract import BackendContract
 from scheduler.testing.contract.fixtures import ContractFixtures
 from scheduler.testing.contract.suite import SequencesContract
@@ -28,6 +28,7 @@ class TestOnePartition(BackendContract):
     examples = 25  # every step is some round trips; more are drawn below
     damages = OF_JOBS
     damages_of_queue = OF_QUEUES
+    damages_of_id = OF_IDS
 
     @pytest.fixture
     def open_backend(self, redis_url, redis_prefix) -> OpenBackend:
