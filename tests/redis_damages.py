@@ -12,8 +12,7 @@ from scheduler.testing.contract import Damage, QueueDamage
 from scheduler.testing.contract.damage_cases import STATES, IdDamage
 from scheduler.topology import partition_of
 from scheduler_backends.redis import RedisBackend
-from scheduler_backends.redis.client.node import Word
-from scheduler_backends.redis.client.router import Command
+from scheduler_backends.redis.client.node import Command, Word
 from scheduler_backends.redis.keys import SUFFIXES, Keys, Partition
 
 HEAD = Struct("<qqBBI8sdH")

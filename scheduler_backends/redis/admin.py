@@ -12,11 +12,11 @@ from scheduler.errors import BackendError, ConfigError, TopologyError
 from scheduler.leases import MoveAnswer
 from scheduler.states import LIVE, JobState
 from scheduler.topology import QueueTopology
+from scheduler_backends.redis.by_id import call_on_ids
 from scheduler_backends.redis.calls import Call
 from scheduler_backends.redis.client.node import Word
 from scheduler_backends.redis.errors import log
 from scheduler_backends.redis.keys import Partition
-from scheduler_backends.redis.layout import Layout
 from scheduler_backends.redis.layouts import ROUNDS
 from scheduler_backends.redis.scripts import (
     CANCEL,
@@ -81,7 +81,7 @@ class AdminHooks:
         check_queue(queue), check_version(version), check_partitions(partitions)
         store.layouts.create(queue)
         answer = store.calls.on_key(TOPOLOGY_PROMOTE, store.keys.topology(queue), version, partitions)
-        reason, fields = cast("tuple[bytes, list[bytes]]", answer)
+        reason, fields = cast("tuple[bytes, object]", answer) if isinstance(answer, list) else (b"", answer)
         layout = store.layouts.note(queue, fields)
         if reason:
             raise TopologyError(f"queue {queue!r}: {reason.decode()}")
@@ -126,7 +126,7 @@ class AdminHooks:
             _refuse_if_any(queue, version, counts, frozenset(JobState))
         finally:
             stop_closing(store, partitions, owner)
-        layout = store.layouts.note(queue, store.calls.on_key(TOPOLOGY_REMOVE, store.keys.topology(queue), version))
+        layout = store.layouts.change(TOPOLOGY_REMOVE, queue, version)
         store.layouts.number_change(queue)
         store.calls.run([Call(CLEAR, partition, ()) for partition in partitions])  # what it leaves does no harm
         publish_change(store, queue)
@@ -148,7 +148,7 @@ def _set_paused(store: Store, queue: str, *, paused: bool) -> None:
     reading the layout once more.
     """
     store.layouts.create(queue)
-    layout = store.layouts.note(queue, store.calls.on_key(TOPOLOGY_PAUSE, store.keys.topology(queue), int(paused)))
+    layout = store.layouts.change(TOPOLOGY_PAUSE, queue, int(paused))
     channel = store.keys.channel(queue)
     done: set[Partition] = set()
     for _ in range(ROUNDS):
@@ -163,42 +163,15 @@ def _set_paused(store: Store, queue: str, *, paused: bool) -> None:
 def _by_id(
     store: Store, queue: str, ids: Sequence[str], script: Script, head: tuple[Word, ...]
 ) -> Sequence[MoveAnswer]:
-    """Move jobs that are named: each is looked for in every version, the active one first."""
-    store.calls.check_open()
     answers = [MoveAnswer(id=id, moved=False, state=None) for id in ids]
 
-    def ask(layout: Layout, numbers: list[int]) -> list[int]:
-        """Move the jobs with these numbers, and return the numbers of those that were not found."""
-        missing = numbers
-        homes = {number: layout.homes(ids[number]) for number in numbers}
-        for version in range(len(layout.versions) if layout.exists else 0):
-            by_partition: dict[Partition, list[int]] = {}
-            for number in missing:
-                by_partition.setdefault(homes[number][version], []).append(number)
-            batches = [
-                (partition, of_partition[start : start + SLICE])
-                for partition, of_partition in by_partition.items()
-                for start in range(0, len(of_partition), SLICE)
-            ]
-            calls = [
-                Call(script, partition, (*head, *(ids[number].encode() for number in some)))
-                for partition, some in batches
-            ]
-            missing = []
-            for (_, some), words in zip(batches, store.calls.all(calls) if calls else (), strict=True):
-                for number, word in zip(some, cast("list[bytes]", words), strict=True):
-                    if word == b"":
-                        missing.append(number)
-                    else:
-                        state = _TARGETS[script] if word == b"!" else JobState(word.decode())
-                        answers[number] = MoveAnswer(id=ids[number], moved=word == b"!", state=state)
-        return missing
+    def take(number: int, _: Partition, word: object) -> bool:
+        if word:
+            state = _TARGETS[script] if word == b"!" else JobState(cast("bytes", word).decode())
+            answers[number] = MoveAnswer(id=ids[number], moved=word == b"!", state=state)
+        return bool(word)
 
-    layout = store.layouts.of(queue)
-    if missing := ask(layout, list(range(len(ids)))):
-        fresh = store.layouts.of(queue, fresh=True)
-        if fresh.epoch != layout.epoch:
-            ask(fresh, missing)
+    call_on_ids(store, queue, ids, script, head, take=take)
     return answers
 
 

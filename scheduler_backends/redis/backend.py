@@ -12,7 +12,7 @@ from scheduler.limits import check_clock, check_kind
 from scheduler.queues import Retention
 from scheduler.urls import RETENTION_OPTIONS, Option, Parser, retention_from, split_options, without_password
 from scheduler_backends.redis.admin import AdminHooks
-from scheduler_backends.redis.client.given import router_for_client
+from scheduler_backends.redis.client.connections import router_for_client
 from scheduler_backends.redis.client.urls import CONNECTION_OPTIONS, router_for_url
 from scheduler_backends.redis.config import RedisConfig
 from scheduler_backends.redis.enqueue import EnqueueHooks

@@ -11,8 +11,8 @@ from redis.exceptions import NoScriptError
 from scheduler.clock import Clock
 from scheduler.errors import BackendClosed, BackendError
 from scheduler.limits import now_of
-from scheduler_backends.redis.client.node import Connection, Word
-from scheduler_backends.redis.client.router import Command, Router
+from scheduler_backends.redis.client.cluster import Router
+from scheduler_backends.redis.client.node import Command, Connection, Word
 from scheduler_backends.redis.errors import log, should_log, translated
 from scheduler_backends.redis.keys import Partition
 from scheduler_backends.redis.records import micros
@@ -64,10 +64,10 @@ class Calls:
 
         Raises `BackendClosed` after `close`.
         """
-        if self._closed.is_set():
-            raise BackendClosed("this backend was closed")
-        commands = [call.command() for call in calls]
-        commands.extend(also)
+        self.check_open()
+        commands = [*(call.command() for call in calls), *also]
+        if not commands:
+            return []
         answers = self._router.run(commands)
         self._load_missing(calls, commands, answers)
         return [translated(answer) if isinstance(answer, Exception) else answer for answer in answers]
@@ -85,15 +85,8 @@ class Calls:
         return answers
 
     def on_key(self, script: Script, key: bytes, *args: Word) -> object:
-        """Return the answer of a script on one key outside the partitions."""
-        self.check_open()
-        words = (script.sha, 1, key, *args)
-        (answer,) = self._router.run([Command(key, (b"EVALSHA", *words))])
-        if isinstance(answer, NoScriptError):
-            (answer,) = self._router.run([Command(key, (b"EVAL", script.text, *words[1:]))])
-        if isinstance(answer, Exception):
-            raise translated(answer)
-        return answer
+        """Return the answer, or the error, of a script on one key outside the partitions, sent with its text."""
+        return self.run((), [Command(key, (b"EVAL", script.text, 1, key, *args))])[0]
 
     def plain(self, *commands: Command) -> list[object]:
         """Return the answers of plain commands, or raise the first error."""

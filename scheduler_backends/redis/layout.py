@@ -25,7 +25,6 @@ class Layout:
 
     topology: QueueTopology
     exists: bool
-    epoch: bytes | None  # as the store writes it, to be compared
     pause: bytes  # its number, ':', 1 or 0
     versions: tuple[tuple[Partition, ...], ...]  # each version's partitions, the active version first
     partitions: tuple[Partition, ...]  # all there are, by version and number; none where there is no such queue
@@ -80,22 +79,16 @@ def layout_of(queue: str, fields: Mapping[bytes, bytes], keys: Keys, config: Red
     exists = bool(sizes)
     if not exists:
         active, sizes = config.active_version, {config.active_version: config.partitions}
-    versions = tuple(
-        QueueVersion(
-            version=version,
-            partitions=size,
-            state=VersionState.ACTIVE if version == active else VersionState.DRAINING,
-        )
-        for version, size in sorted(sizes.items())
-    )
     make = keys.partition if exists else keys.new_partition
-    groups = [tuple(make(queue, one.version, number) for number in range(one.partitions)) for one in versions]
+    groups = {one: tuple(make(queue, one, place) for place in range(size)) for one, size in sorted(sizes.items())}
+    partitions = tuple(chain.from_iterable(groups.values()))
+    states = {one: VersionState.ACTIVE if one == active else VersionState.DRAINING for one in groups}
+    versions = tuple(QueueVersion(version=one, partitions=sizes[one], state=states[one]) for one in groups)
     return Layout(
         topology=QueueTopology(queue=queue, epoch=epoch, versions=versions),
         exists=exists,
-        epoch=fields.get(b"epoch"),
         pause=pause,
-        versions=tuple(sorted(groups, key=lambda group: group[0].version != active)),
-        partitions=tuple(chain.from_iterable(groups)) if exists else (),
+        versions=(groups.pop(active), *groups.values()),
+        partitions=partitions if exists else (),
         read_at=time.monotonic(),
     )

@@ -1,30 +1,29 @@
-"""The layouts of queues, as this process has read them."""
+"""The layouts of queues: read from the store, kept at hand, created and opened."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import cast
 
 from scheduler.errors import BackendError, TopologyError
 from scheduler_backends.redis.calls import Call, Calls
-from scheduler_backends.redis.client.router import Command
+from scheduler_backends.redis.client.node import Command
 from scheduler_backends.redis.config import RedisConfig
 from scheduler_backends.redis.errors import is_of_wrong_type, log, should_log
 from scheduler_backends.redis.keys import Keys, Partition
 from scheduler_backends.redis.layout import Layout, layout_of
-from scheduler_backends.redis.scripts import CHANGE, OPEN_GATE, TOPOLOGY_CREATE
+from scheduler_backends.redis.scripts import CHANGE, OPEN_GATE, TOPOLOGY_CREATE, Script
 
 ROUNDS = 5  # how often a change of the layout is followed within one call
-CACHED = 10_000  # layouts kept at hand besides those of queues that are served
+CACHED = 10_000  # layouts kept at hand, then all are forgotten
 
 
 class Layouts:
     """
     The layouts of all queues, read when first needed and whenever something shows that they have changed.
 
-    A queue that does not exist is remembered only while it is served: names may come from requests, without end.
+    A queue that does not exist is not remembered: names may come from requests, without end.
 
     Any thread: a layout is a value, and the dictionary's own operations are atomic. A stale layout is safe: a worker
     only sees a new version later, and a producer is rejected by the sealed partition and reads the layout again.
@@ -35,77 +34,47 @@ class Layouts:
         self._keys = keys
         self._config = config
         self._known: dict[str, Layout] = {}
-        self.served: frozenset[str] = frozenset()  # queues of which it matters that they were read again
-        self.reading = 0  # grows whenever a layout that is served turns out to be another
         self._warned = False
 
     def of(self, queue: str, *, fresh: bool = False) -> Layout:
         """The layout of *queue*, read again where *fresh* says so, or where the one known is old or missing."""
         known = self._known.get(queue)
-        if (
-            known is None
-            or not known.exists
-            or fresh
-            or time.monotonic() - known.read_at > self._config.topology_interval
-        ):
+        if known is None or fresh or time.monotonic() - known.read_at > self._config.topology_interval:
             return self.read([queue])[queue]
         return known
 
-    def known(self, queue: str) -> Layout | None:
-        """What was read last, however old."""
-        return self._known.get(queue)
+    def known(self, queues: Iterable[str]) -> dict[str, Layout]:
+        """What was read last of *queues*, however old."""
+        return {name: layout for name in queues if (layout := self._known.get(name)) is not None}
 
-    def all_known(self) -> list[str]:
-        """The queues whose layouts were read."""
-        return list(self._known)
-
-    def read(self, queues: Iterable[str]) -> dict[str, Layout]:
-        """The layouts of *queues* now, in one round trip; raises `TopologyError` for the first that is damaged."""
-        layouts = self._read(queues)
-        for layout in layouts.values():
-            if isinstance(layout, TopologyError):
-                raise layout
-        return cast("dict[str, Layout]", layouts)
-
-    def readable(self, queues: Iterable[str], *, served: bool = False) -> dict[str, Layout]:
+    def read(self, queues: Iterable[str], *, skip_damaged: bool = False) -> dict[str, Layout]:
         """
-        The layouts of *queues* now, in one round trip, without those that are damaged, which are logged.
+        The layouts of *queues* now, in one round trip.
 
-        served: those that do not exist are remembered too.
+        Raises `TopologyError` for one that is damaged, or leaves it out and logs it.
         """
-        layouts = self._read(queues, served=served)
-        for layout in layouts.values():
-            if isinstance(layout, TopologyError) and should_log(str(layout)):
-                log.error("%s; this queue is not served until that is mended", layout)
-        return {name: layout for name, layout in layouts.items() if isinstance(layout, Layout)}
-
-    def _read(self, queues: Iterable[str], *, served: bool = False) -> dict[str, Layout | TopologyError]:
-        names = list(queues)
-        answers = self._calls.run(
-            (), [Command(self._keys.topology(name), (b"HGETALL", self._keys.topology(name))) for name in names]
-        )
-        layouts: dict[str, Layout | TopologyError] = {}
-        for name, answer in zip(names, answers, strict=True):
-            if isinstance(answer, BackendError) and not is_of_wrong_type(answer):
-                raise answer
+        keys = {name: self._keys.topology(name) for name in queues}
+        answers = self._calls.run((), [Command(key, (b"HGETALL", key)) for key in keys.values()])
+        layouts: dict[str, Layout] = {}
+        for name, answer in zip(keys, answers, strict=True):
             try:
-                layouts[name] = self.note(name, answer, served=served)
+                layouts[name] = self.note(name, answer)
             except TopologyError as error:
-                layouts[name] = error
+                if not skip_damaged:
+                    raise
+                if should_log(str(error)):
+                    log.error("%s; this queue is not served until that is mended", error)
         return layouts
 
     def create(self, queue: str) -> Layout:
         """The layout of *queue*, created in the store where there is none."""
         # Listed first: a queue that has jobs is always known.
         self._calls.plain(Command(self._keys.queues, (b"SADD", self._keys.queues, queue.encode())))
-        version, partitions = self._config.active_version, self._config.partitions
-        try:
-            fields = self._calls.on_key(TOPOLOGY_CREATE, self._keys.topology(queue), version, partitions)
-        except BackendError as error:
-            if not is_of_wrong_type(error):
-                raise
-            fields = error
-        return self.note(queue, fields)
+        return self.change(TOPOLOGY_CREATE, queue, self._config.active_version, self._config.partitions)
+
+    def change(self, script: Script, queue: str, *args: int) -> Layout:
+        """The layout of *queue* after a script on its topology."""
+        return self.note(queue, self._calls.on_key(script, self._keys.topology(queue), *args))
 
     def open(self, layout: Layout, partitions: Iterable[Partition]) -> None:
         """Open the gates of *partitions* of one queue, which were never opened, or are sealed and stay so."""
@@ -121,27 +90,25 @@ class Layouts:
         """
         self._calls.one(CHANGE, self._keys.shared, queue.encode())
 
-    def note(self, queue: str, fields: object, *, served: bool = False) -> Layout:
-        """Remember and return the layout that a script of this queue's topology has returned."""
+    def note(self, queue: str, fields: object) -> Layout:
+        """Remember and return the layout that a command or script on this queue's topology has returned."""
         if isinstance(fields, BackendError):
+            if not is_of_wrong_type(fields):
+                raise fields
             raise TopologyError(f"the topology of queue {queue!r} is damaged: its key is no hash") from fields
         layout = layout_of(queue, _as_mapping(fields), self._keys, self._config)
-        known = self._known.get(queue)
         active = layout.topology.active
-        if known is None and not self._warned and layout.exists and active.partitions != self._config.partitions:
+        is_new = queue not in self._known
+        if is_new and not self._warned and layout.exists and active.partitions != self._config.partitions:
             self._warned = True
             message = "queue %r has %d partitions in its version %d, not the %d of RedisConfig; the store decides"
             log.warning(message, queue, active.partitions, active.version, self._config.partitions)
-        if layout.exists or served:
-            self._known[queue] = layout
-            while len(self._known) > CACHED + len(self.served):
-                with suppress(RuntimeError, StopIteration):  # another thread was at it in between
-                    self._known.pop(next(iter(self._known)), None)
-        elif known is not None:
-            self._known[queue] = layout
-        is_other = known is not None and (known.exists, known.partitions) != (layout.exists, layout.partitions)
-        if is_other or (known is None and queue in self.served):
-            self.reading += 1
+        if not layout.exists:
+            self._known.pop(queue, None)
+            return layout
+        if is_new and len(self._known) >= CACHED:
+            self._known.clear()
+        self._known[queue] = layout
         return layout
 
 

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
-from scheduler.errors import BackendError
+from scheduler.errors import BackendError, BackendUnavailable
 from scheduler.jobs import LEASE_EXPIRED
 from scheduler.leases import Promotion, Recovery
-from scheduler_backends.redis.calls import Call
+from scheduler_backends.redis.calls import Call, what_succeeded
 from scheduler_backends.redis.codec import error_text
 from scheduler_backends.redis.errors import log
 from scheduler_backends.redis.keys import Partition
-from scheduler_backends.redis.marks import PAGE, Mark
+from scheduler_backends.redis.marks import PAGE
 from scheduler_backends.redis.records import TAGS
 from scheduler_backends.redis.repair import repair_some
-from scheduler_backends.redis.rosters import FEW, Roster
 from scheduler_backends.redis.scripts import LOOK, PROMOTE_DUE, RECOVER_EXPIRED, SLICE, TRIM
-from scheduler_backends.redis.spreading import Moved, spread
+from scheduler_backends.redis.served import FEW, Served
 from scheduler_backends.redis.store import Store
 
 TRIMMED = 64  # partitions that one call trims and mends, in turn
 EXACT = 128  # partitions: up to so many, a recovery asks all, and so finds when the next lease expires
+LAPS = 100  # of asking partitions that have more, while the limit is not reached
+
+
+Moved = tuple[int, bool]  # what one partition answered: how many it moved, and whether it has more
 
 
 class MaintenanceHooks:
@@ -32,127 +35,146 @@ class MaintenanceHooks:
     def _promote_due(self, queues: Sequence[str], limit: int) -> Promotion:
         """Where notifications are received, partitions with due jobs are asked, and some others in turn."""
         store = self._store
-        waits: dict[bytes, int] = {}
-        relied_on: list[Roster] = []
-
-        def choose(roster: Roster, partitions: Sequence[Partition]) -> Sequence[Partition]:
-            if not store.watch.relies(roster):
-                return partitions
-            relied_on.append(roster)
-            return store.watch.to_promote(roster)
-
-        def looks() -> Sequence[Call]:
-            return [
-                Call(LOOK, one, (store.calls.now(),)) for roster in relied_on for one in store.watch.to_look_at(roster)
-            ]
+        served = store.serving.of(queues)
+        relies = store.serving.relies(served)
 
         def take(call: Call, answer: object) -> Moved:
             partition = call.partition
-            if isinstance(answer, BackendError):
-                for roster in relied_on:
-                    store.watch.not_promoted(roster, partition)
-                return Moved(0, more=False)
             if call.script is LOOK:
                 next_us, is_ready, expiry_us = cast("tuple[int, int, int]", answer)
                 moved, more = 0, int(next_us == 0)
-                store.watch.note_expiry(partition, expiry_us)
+                served.note_expiry(partition, expiry_us)
             else:
                 moved, next_us, more = cast("tuple[int, int, int]", answer)
                 is_ready = moved
-                waits[partition.tag] = next_us
             if is_ready:
-                store.watch.has_ready(partition)
-            for roster in relied_on:
-                store.watch.note_due(roster, partition, next_us)
-            return Moved(moved, more > 0)
+                served.has_ready(partition)
+            served.note_due(partition, next_us)
+            return moved, more > 0
 
-        moved = spread(
-            store,
-            queues,
+        moved = self._spread(
+            served,
             limit,
+            served.to_promote() if relies else served.asked_for_due(served.partitions),
             lambda partition, share: Call(PROMOTE_DUE, partition, (store.calls.now(), partition.channel, share)),
             take,
-            choose=choose,
-            also=looks,
+            also=[Call(LOOK, one, (store.calls.now(),)) for one in served.to_look_at()] if relies else (),
         )
-        if relied_on:
-            return Promotion(moved=moved, next_due=store.watch.next_due(relied_on[0]))
-        return Promotion(moved=moved, next_due=_soonest(waits))
+        return Promotion(moved=moved, next_due=served.next_due())
 
     def _recover_expired(self, queues: Sequence[str], limit: int) -> Recovery:
         """Whole lease calls at a time. Of very many partitions some are asked, first those whose mark has passed."""
         store = self._store
+        served = store.serving.of(queues)
         counts = [0, 0]
-        waits: dict[bytes, int] = {}
+        waits: dict[Partition, int] = {}
         kept = int(store.retention.dead > 0)
-        marks: list[Mark] = []
-
-        def choose(roster: Roster, partitions: Sequence[Partition]) -> Sequence[Partition]:
-            if len(roster.partitions) <= FEW:
-                return partitions
-            if not marks:
-                store.marks.tidy()
-                marks.extend(store.marks.passed(roster))
-            if len(roster.partitions) <= EXACT:
-                return partitions
-            others = (*store.watch.expired(roster, SLICE), *roster.in_turn("recover", FEW))
-            return list(dict.fromkeys((*(one.partition for one in marks), *others)))[: max(limit, FEW)]
+        marks: dict[Partition, bytes] = {}
+        chosen: Sequence[Partition] = served.partitions
+        if len(chosen) > FEW:
+            store.marks.tidy()
+            marks = store.marks.passed(served)
+        if len(chosen) > EXACT:
+            others = (*served.expired(SLICE), *served.in_turn("recover", FEW))
+            chosen = list(dict.fromkeys((*marks, *others)))[: max(limit, FEW)]
 
         def take(call: Call, answer: object) -> Moved:
-            if isinstance(answer, BackendError):
-                return Moved(0, more=False)
             ready, dead, next_us, lost = cast("tuple[int, int, int, list[bytes]]", answer)
             counts[0] += ready
             counts[1] += dead
-            waits[call.partition.tag] = next_us
+            waits[call.partition] = next_us
             if lost:
                 message = "%r: %d leased jobs have no record any more, %r the first"
                 log.warning(message, call.partition, len(lost), lost[0])
-            return Moved(ready + dead, next_us == 0)
+            return ready + dead, next_us == 0
 
-        spread(
-            store,
-            queues,
+        self._spread(
+            served,
             limit,
+            chosen,
             lambda partition, share: Call(
                 RECOVER_EXPIRED,
                 partition,
                 (store.calls.now(), partition.channel, share, error_text(LEASE_EXPIRED), kept, TAGS),
             ),
             take,
-            choose=choose,
         )
-        unseen = [one for one in marks if one.partition.tag not in waits]
-        has_more = store.marks.settle(marks, waits) and (bool(unseen) or len(marks) == PAGE)
-        return Recovery(ready=counts[0], dead=counts[1], next_expiry=0.0 if has_more else _soonest(waits))
+        is_settled = store.marks.settle(marks, waits)
+        has_more = is_settled and (len(marks) >= PAGE or any(one not in waits for one in marks))
+        soonest = min((us / 1_000_000 for us in waits.values() if us >= 0), default=None)
+        return Recovery(ready=counts[0], dead=counts[1], next_expiry=0.0 if has_more else soonest)
 
     def _trim(self, queues: Sequence[str], limit: int) -> int:
         """Of very many partitions, some in turn."""
         store = self._store
+        served = store.serving.of(queues)
         kept = store.retention
         spans = tuple(round(seconds * 1000) for seconds in (kept.succeeded, kept.dead, kept.cancelled))
-        some: list[Partition] = []
-
-        def choose(roster: Roster, partitions: Sequence[Partition]) -> Sequence[Partition]:
-            return some if some and len(roster.partitions) > TRIMMED else partitions
+        some = served.in_turn("trim", TRIMMED)
+        repair_some(store, some)
 
         def take(_: Call, answer: object) -> Moved:
-            if isinstance(answer, BackendError):
-                return Moved(0, more=False)
             gone, more = cast("tuple[int, int]", answer)
-            return Moved(gone, more > 0)
+            return gone, more > 0
 
-        some += repair_some(store, queues, TRIMMED)
-        return spread(
-            store,
-            queues,
+        return self._spread(
+            served,
             limit,
+            some,
             lambda partition, share: Call(TRIM, partition, (store.calls.now(), share, *spans)),
             take,
-            choose=choose,
         )
 
+    def _spread(
+        self,
+        served: Served,
+        limit: int,
+        chosen: Sequence[Partition],
+        ask: Callable[[Partition, int], Call],
+        take: Callable[[Call, object], Moved],
+        *,
+        also: Sequence[Call] = (),
+    ) -> int:
+        """
+        Make at most *limit* moves over some partitions, and return how many were made.
 
-def _soonest(waits: dict[bytes, int]) -> float | None:
-    """Seconds until the first of these moments. Values below 0 mean none."""
-    return min((us / 1_000_000 for us in waits.values() if us >= 0), default=None)
+        Args:
+            served: The queues that are served.
+            limit: Even shares of it are asked first, then what is left of those that have more.
+            chosen: The partitions to be asked, beside those that turn out to be new.
+            ask: The call that asks a partition for so many moves.
+            take: Reads the answer of a call.
+            also: Further calls of the first round, which move nothing.
+
+        Raises:
+            BackendError: the first error, where all calls of a round failed. Other errors are logged.
+        """
+        store = self._store
+        left = limit
+
+        def shares(partitions: Sequence[Partition]) -> list[Call]:
+            each, rest = divmod(left, len(partitions) or 1)
+            turn = next(store.turns)
+            return [
+                ask(partition, min(each + ((place - turn) % len(partitions) < rest), SLICE))
+                for place, partition in enumerate(partitions)
+            ]
+
+        answers = store.serving.sweep(served, lambda: [*shares(chosen), *also], shares)
+        for _ in range(LAPS):
+            busy: list[Partition] = []
+            for call, answer in answers:
+                if isinstance(answer, BackendUnavailable):
+                    store.serving.doubt()
+                if not isinstance(answer, BackendError):
+                    moved, more = take(call, answer)
+                    left -= moved
+                    if more:
+                        busy.append(call.partition)
+            if answers:
+                what_succeeded([answer for _, answer in answers])
+            if left <= 0 or not busy:
+                break
+            calls = shares(busy[:left])  # each is asked for one at least
+            answers = list(zip(calls, store.calls.run(calls), strict=True))
+        return limit - left

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, cast
+from dataclasses import dataclass
+from itertools import chain
+from typing import cast
 
 from scheduler.errors import BackendError
 from scheduler_backends.redis.calls import SHARED_SILENCE, Call, Calls
 from scheduler_backends.redis.client.node import Word
 from scheduler_backends.redis.errors import log, should_log
 from scheduler_backends.redis.keys import Keys, Partition
-from scheduler_backends.redis.rosters import Roster
-from scheduler_backends.redis.scripts import MARK, MARKED, UNMARK, UNMARK_OWN
+from scheduler_backends.redis.scripts import MARK, MARKED, UNMARK, UNMARK_OWN, Script
+from scheduler_backends.redis.served import Served
 
 PAGE = 1_000  # marks read at once
 PAGES = 10  # read in one call
@@ -23,11 +24,13 @@ FRESH = 5.0  # seconds for which a mark need not be written again, less where le
 REMEMBERED = 16_384  # partitions whose last mark is remembered
 
 
-class Mark(NamedTuple):
-    """That leases of a partition may have expired."""
+@dataclass(slots=True)
+class _Written:
+    """The mark of a partition, as this process has written it."""
 
-    partition: Partition
-    score: bytes
+    fresh_until: float = 0.0  # until when it is good enough, by time.monotonic()
+    own: bytes = b""  # the mark, if only this process has written it
+    held: int = 0  # how many of the leases taken here were not given up yet
 
 
 class Marks:
@@ -40,12 +43,8 @@ class Marks:
     def __init__(self, calls: Calls, keys: Keys) -> None:
         self._calls = calls
         self._shared = keys.shared
-        self._fresh: dict[bytes, float] = {}  # until when a mark of ours is good enough, by time.monotonic()
-        self._pid = os.getpid()
-        self._lock = threading.RLock()  # guards the two below; a forked child makes its own; re-entrant for finalisers
-        self._own: dict[bytes, bytes] = {}  # partition -> its mark, if only this process has written it
-        self._held: dict[bytes, int] = {}  # how many of the leases taken here in a partition were not given up yet
-        self._owed: set[bytes] = set()  # partitions that have leases without a mark, since the server was away
+        self._lock = threading.RLock()  # guards the next; re-entrant for finalisers and signal handlers
+        self._written: dict[bytes, _Written] = {}
         self._silent_until = 0.0  # by time.monotonic()
         self._passed_over = 0  # marks of partitions that others serve
 
@@ -59,134 +58,110 @@ class Marks:
         cluster, calls are not executed in their order: there the call is made here.
         """
         now = time.monotonic()
-        if now < self._silent_until:
-            if len(self._owed) < REMEMBERED:
-                self._owed.update(one.tag for one in partitions)
-            return []
+        tags = [one.tag for one in partitions]
         if self._calls.clock is None:
-            partitions = [one for one in partitions if self._fresh.get(one.tag, 0.0) <= now]
-        if not partitions:
+            tags = self._stale(tags, now)
+        if not tags or now < self._silent_until:
             return []
-        partitions = list(
-            dict.fromkeys((*partitions, *(one for one in ahead() if self._fresh.get(one.tag, 0.0) <= now)))
-        )
-        owed = tuple(self._owed)[:PAGE]
-        self._owed.difference_update(owed)
-        if len(self._fresh) > REMEMBERED:
-            self._fresh.clear()
+        tags = list(dict.fromkeys((*tags, *self._stale([one.tag for one in ahead()], now))))
         until = now + min(FRESH, milliseconds / 4_000)
-        for partition in partitions:
-            self._fresh[partition.tag] = until
-        call = Call(MARK, self._shared, (self._calls.now(), milliseconds, *(one.tag for one in partitions), *owed))
+        with self._lock:
+            if len(self._written) > REMEMBERED:
+                self._written.clear()
+            for tag in tags:
+                self._written.setdefault(tag, _Written()).fresh_until = until
+        call = Call(MARK, self._shared, (self._calls.now(), milliseconds, *tags))
         if self._calls.in_order:
             return [call]
         self.take(call, self._calls.run([call])[0])
         return []
 
+    def _stale(self, tags: Sequence[bytes], now: float) -> list[bytes]:
+        return [tag for tag in tags if (one := self._written.get(tag)) is None or one.fresh_until <= now]
+
     def take(self, call: Call, answer: object) -> None:
         """Note the answer of a call that `before` has returned."""
         tags = cast("tuple[bytes, ...]", call.args[2:])
-        with self._guard():
-            for tag, mark in zip(
-                tags, () if isinstance(answer, BackendError) else cast("list[bytes]", answer), strict=False
-            ):
-                if mark and len(self._own) < REMEMBERED:
-                    self._own[tag] = mark
-                else:
-                    self._own.pop(tag, None)
         if isinstance(answer, BackendError):
             self._silent_until = time.monotonic() + SHARED_SILENCE
-            for tag in tags:
-                self._fresh.pop(tag, None)
-            if len(self._owed) < REMEMBERED:
-                self._owed.update(tags)
+            with self._lock:
+                for tag in tags:
+                    self._written.pop(tag, None)
             _warn(answer)
+            return
+        for tag, mark in zip(tags, cast("list[bytes]", answer), strict=True):
+            if (written := self._written.get(tag)) is not None:
+                written.own = mark
 
     def taken(self, partition: Partition, count: int) -> None:
-        """*count* leases were taken in a partition."""
-        with self._guard():
-            if partition.tag in self._own:
-                self._held[partition.tag] = self._held.get(partition.tag, 0) + count
-
-    def in_doubt(self, partition: Partition) -> None:
-        """Leases may have been taken there that no reply has reported."""
-        with self._guard():
-            self._own.pop(partition.tag, None)
+        """*count* leases were taken in a partition; below 0 = so many have ended."""
+        with self._lock:
+            written = self._written.get(partition.tag)
+            if written is not None and written.own:
+                written.held = max(0, written.held + count)
 
     def given_up(self, partition: Partition, count: int) -> None:
         """*count* leases of a partition have ended."""
-        with self._guard():
-            left = self._held.get(partition.tag, 0) - count
-            if left > 0:
-                self._held[partition.tag] = left
-            else:
-                self._held.pop(partition.tag, None)
+        self.taken(partition, -count)
+
+    def in_doubt(self, partition: Partition) -> None:
+        """Leases may have been taken there that no reply has reported."""
+        with self._lock:
+            if (written := self._written.get(partition.tag)) is not None:
+                written.own = b""
 
     def tidy(self) -> None:
         """Remove the marks that only this process has written and under which it holds nothing any more."""
         now = time.monotonic()
-        with self._guard():
-            idle = [tag for tag in self._own if tag not in self._held and self._fresh.get(tag, 0.0) <= now]
-            words = [(tag, self._own.pop(tag)) for tag in idle]
-            for tag in idle:
-                self._fresh.pop(tag, None)
-        for start in range(0, len(words), PAGE):
-            args = tuple(word for pair in words[start : start + PAGE] for word in pair)
-            (answer,) = self._calls.run([Call(UNMARK_OWN, self._shared, args)])
-            if isinstance(answer, BackendError):
-                _warn(answer)
+        with self._lock:
+            idle = [
+                (tag, one.own)
+                for tag, one in list(self._written.items())
+                if one.own and not one.held and one.fresh_until <= now
+            ]
+            for tag, _ in idle:
+                self._written.pop(tag, None)
+        for start in range(0, len(idle), PAGE):
+            if self._run(UNMARK_OWN, *chain.from_iterable(idle[start : start + PAGE])) is None:
                 return
 
-    def _guard(self) -> threading.RLock:
-        if self._pid != os.getpid():
-            self._pid = os.getpid()
-            self._lock = threading.RLock()
-            self._own, self._held = {}, {}
-        return self._lock
-
-    def passed(self, roster: Roster) -> list[Mark]:
-        """Partitions of *roster* whose leases may have expired, at most a page of them, the earliest first."""
-        found: list[Mark] = []
+    def passed(self, served: Served) -> dict[Partition, bytes]:
+        """Partitions of *served* whose leases may have expired, and their marks; about a page, the earliest first."""
+        found: dict[Partition, bytes] = {}
         for _ in range(PAGES):
-            (answer,) = self._calls.run([Call(MARKED, self._shared, (self._calls.now(), self._passed_over, PAGE))])
-            if isinstance(answer, BackendError):
-                _warn(answer)
+            answer = self._run(MARKED, self._calls.now(), self._passed_over, PAGE)
+            if answer is None:
                 break
             flat = cast("list[bytes]", answer)
-            mine = [
-                Mark(roster.partitions[place], score)
-                for tag, score in zip(flat[::2], flat[1::2], strict=True)
-                if (place := roster.place.get(tag)) is not None
-            ]
-            found += mine
-            for one in mine:
-                self._fresh.pop(one.partition.tag, None)
-            if len(flat) < 2 * PAGE:
+            for tag, mark in zip(flat[::2], flat[1::2], strict=True):
+                if (partition := served.by_tag.get(tag)) is not None:
+                    found[partition] = mark
+                    self._written.get(tag, _Written()).fresh_until = 0.0
+            if len(flat) < 2 * PAGE or len(found) >= PAGE:
                 self._passed_over = 0
                 break
             self._passed_over += PAGE
-            if len(found) >= PAGE:
-                self._passed_over = 0
-                break
-        return found[:PAGE]
+        return found
 
-    def settle(self, marks: Sequence[Mark], waits: Mapping[bytes, int]) -> bool:
+    def settle(self, marks: Mapping[Partition, bytes], waits: Mapping[Partition, int]) -> bool:
         """
         Write new marks of partitions that were asked. Returns whether the store accepted them.
 
         waits: in how many microseconds the first lease of each partition expires; below 0 = it has none.
         """
         words: list[Word] = []
-        for partition, score in marks:
-            if partition.tag in waits:
-                words += (partition.tag, score, waits[partition.tag])
-        if not words:
-            return False
-        (answer,) = self._calls.run([Call(UNMARK, self._shared, (self._calls.now(), GRACE, *words))])
+        for partition, mark in marks.items():
+            if partition in waits:
+                words += (partition.tag, mark, waits[partition])
+        return bool(words) and self._run(UNMARK, self._calls.now(), GRACE, *words) is not None
+
+    def _run(self, script: Script, *args: Word) -> object:
+        """Return the answer of a script on the marks; None where it failed, which is logged."""
+        (answer,) = self._calls.run([Call(script, self._shared, args)])
         if isinstance(answer, BackendError):
             _warn(answer)
-            return False
-        return True
+            return None
+        return answer
 
 
 def _warn(error: BackendError) -> None:

@@ -11,8 +11,9 @@ from scheduler.jobs import Job
 from scheduler.limits import check_name
 from scheduler.queues import QueueStats
 from scheduler.states import JobState
+from scheduler_backends.redis.by_id import call_on_ids
 from scheduler_backends.redis.calls import Call
-from scheduler_backends.redis.client.router import Command
+from scheduler_backends.redis.client.node import Command
 from scheduler_backends.redis.codec import job_of
 from scheduler_backends.redis.errors import is_of_wrong_type, log, should_log
 from scheduler_backends.redis.keys import READY, Partition
@@ -42,19 +43,16 @@ class ReadHooks:
         self._store.calls.plain(Command(self._store.keys.queues, (b"PING",)))
 
     def _get(self, queue: str, ids: Sequence[str]) -> Mapping[str, Job]:
-        store = self._store
-        store.calls.check_open()
-        layout = store.layouts.of(queue)
-        if not layout.exists:  # now: one that was not there before is read again each time
-            return {}
+        names = list(dict.fromkeys(ids))
         found: dict[str, Job] = {}
-        missing = list(dict.fromkeys(ids))
-        _find(store, layout, missing, found)
-        if len(found) < len(missing):
-            fresh = store.layouts.of(queue, fresh=True)
-            if fresh.epoch != layout.epoch:
-                _find(store, fresh, [one for one in missing if one not in found], found)
-        return {one: found[one] for one in missing if one in found}
+
+        def take(number: int, partition: Partition, view: object) -> bool:
+            if view:
+                found[names[number]] = job_of(partition, names[number].encode(), cast("list[bytes]", view))
+            return bool(view)
+
+        call_on_ids(self._store, queue, names, GET, (), take=take)
+        return {one: found[one] for one in names if one in found}
 
     def _list(self, queue: str, state: JobState, place: str | None, limit: int) -> tuple[Sequence[Job], str | None]:
         """By partition, the oldest version first; in each by the time of being due, becoming ready, or finishing."""
@@ -79,17 +77,19 @@ class ReadHooks:
                 mark = (first, member, last)
                 for raw, view in zip(flat[::2], flat[1::2], strict=True):
                     if cast("list[bytes]", view)[0] == state.encode():
-                        _read(partition, cast("bytes", raw), cast("list[bytes]", view), found)
+                        job = job_of(partition, cast("bytes", raw), cast("list[bytes]", view))
+                        found.setdefault(job.id, job)
         return list(found.values()), None
 
     def _stats(self, queues: Sequence[str] | None) -> Sequence[QueueStats]:
         """Counts are exact."""
         store = self._store
-        layouts = store.layouts.readable(_known_queues(store)) if queues is None else store.layouts.read(queues)
+        names = _known_queues(store) if queues is None else queues
+        layouts = store.layouts.read(names, skip_damaged=queues is None)
         now = store.calls.now()
         partitions = [one for layout in layouts.values() if layout.exists for one in layout.partitions]
         answers = store.calls.run([Call(STATS, partition, (now,)) for partition in partitions])
-        numbers: dict[tuple[str, int], list[list[int]]] = {}
+        numbers: dict[Partition, list[int]] = {}
         for partition, answer in zip(partitions, answers, strict=True):
             if isinstance(answer, BackendError):
                 if queues is not None or not is_of_wrong_type(answer):
@@ -98,37 +98,13 @@ class ReadHooks:
                 if should_log(f"{partition!r}: {answer}"):
                     log.warning("%r is left out of the numbers of all queues: %s", partition, answer)
                 continue
-            numbers.setdefault((partition.queue, partition.version), []).append(cast("list[int]", answer))
+            numbers[partition] = cast("list[int]", answer)
         rows = [
-            _row(queue, layout, version.version, version.partitions, numbers.get((queue, version.version), []))
-            for queue, layout in layouts.items()
-            for version in layout.topology.versions
+            _row(layout, of_version, [numbers[one] for one in of_version if one in numbers])
+            for layout in layouts.values()
+            for of_version in layout.versions
         ]
         return sorted(rows, key=lambda row: (row.queue, row.version))
-
-
-def _find(store: Store, layout: Layout, ids: Sequence[str], found: dict[str, Job]) -> None:
-    if not layout.exists:
-        return
-    by_partition: dict[Partition, list[bytes]] = {}
-    for one in ids:
-        for partition in layout.homes(one):
-            by_partition.setdefault(partition, []).append(one.encode())
-    batches = [
-        (partition, held[start : start + SLICE])
-        for partition, held in by_partition.items()
-        for start in range(0, len(held), SLICE)
-    ]
-    answers = store.calls.all([Call(GET, partition, tuple(some)) for partition, some in batches])
-    for (partition, some), answer in zip(batches, answers, strict=True):
-        for raw, view in zip(some, cast("list[list[bytes] | None]", answer), strict=True):
-            if view:
-                _read(partition, raw, view, found)
-
-
-def _read(partition: Partition, raw: bytes, view: Sequence[bytes], found: dict[str, Job]) -> None:
-    job = job_of(partition, raw, view)
-    found.setdefault(job.id, job)
 
 
 def _known_queues(store: Store) -> list[str]:
@@ -144,12 +120,12 @@ def _known_queues(store: Store) -> list[str]:
     return names
 
 
-def _row(queue: str, layout: Layout, version: int, partitions: int, answers: list[list[int]]) -> QueueStats:
+def _row(layout: Layout, partitions: Sequence[Partition], answers: Sequence[Sequence[int]]) -> QueueStats:
     waits = [answer[-1] for answer in answers if answer[-1] >= 0]
     return QueueStats(
-        queue=queue,
-        version=version,
-        partitions=partitions,
+        queue=layout.topology.queue,
+        version=partitions[0].version,
+        partitions=len(partitions),
         paused=layout.pause.endswith(b"1"),
         counts={state: sum(answer[place] for answer in answers) for place, state in enumerate(COUNTED)},
         oldest_ready_age=max(waits) / 1_000_000 if waits else None,

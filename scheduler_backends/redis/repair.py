@@ -18,18 +18,12 @@ STRIDE = 1_000  # entries or jobs in one call
 REMEMBERED = 1_000  # partitions of which it is known that a search found nothing
 
 
-def repair_some(store: Store, queues: Sequence[str], count: int) -> list[Partition]:
-    """Look at *count* partitions in turn, and return them. One call searches few jobs, so as not to block others."""
-    answers = store.serving.sweep(
-        queues,
-        lambda roster, _: [
-            Call(REPAIR, one, (store.calls.now(), one.channel)) for one in roster.in_turn("trim", count)
-        ],
-    )
-    for (call, _), answer in zip(answers, what_succeeded([one for _, one in answers]), strict=True):
+def repair_some(store: Store, partitions: Sequence[Partition]) -> None:
+    """Look for damage in *partitions*. One call searches few jobs, so as not to block others."""
+    calls = [Call(REPAIR, one, (store.calls.now(), one.channel)) for one in partitions]
+    for partition, answer in zip(partitions, what_succeeded(store.calls.run(calls)), strict=True):
         if answer is not None:
-            _mend(store, call.partition, cast("tuple[int, int, int, bytes]", answer))
-    return [call.partition for call, _ in answers]
+            _mend(store, partition, cast("tuple[int, int, int, bytes]", answer))
 
 
 def _mend(store: Store, partition: Partition, answer: tuple[int, int, int, bytes]) -> None:

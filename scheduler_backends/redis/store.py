@@ -5,16 +5,16 @@ from __future__ import annotations
 import itertools
 
 from scheduler.clock import Clock
+from scheduler.processes import PerProcess
 from scheduler.queues import Retention
 from scheduler.waiting import WaiterRegistry
 from scheduler_backends.redis.calls import Calls
-from scheduler_backends.redis.client.router import Router
+from scheduler_backends.redis.client.cluster import Router
 from scheduler_backends.redis.config import RedisConfig
 from scheduler_backends.redis.keys import Keys
 from scheduler_backends.redis.layouts import Layouts
 from scheduler_backends.redis.marks import Marks
 from scheduler_backends.redis.serving import Serving
-from scheduler_backends.redis.watching import Watch
 
 
 class Store:
@@ -26,11 +26,20 @@ class Store:
         self.keys = Keys(config.prefix)
         self.calls = Calls(router, clock)
         self.layouts = Layouts(self.calls, self.keys, config)
-        self.serving = Serving(self.calls, self.layouts, self.keys, config.topology_interval)
-        self.watch = Watch(self.calls)
-        self.marks = Marks(self.calls, self.keys)
+        self._serving: PerProcess[Serving] = PerProcess()  # the parent of a fork receives its notifications, no child
+        self._marks: PerProcess[Marks] = PerProcess()
         self.waiters = WaiterRegistry()
         self.turns = itertools.count()
         """Which partitions are given one more where a number cannot be split evenly."""
         self.searched_in_vain: dict[bytes, int] = {}
         """Partitions whose last search for jobs in no index found none, and how many were missing by the counts."""
+
+    @property
+    def serving(self) -> Serving:
+        """What this process knows of the queues that it serves."""
+        return self._serving.get(lambda: Serving(self.calls, self.layouts, self.keys, self.config.topology_interval))
+
+    @property
+    def marks(self) -> Marks:
+        """What this process knows of the marks of leases."""
+        return self._marks.get(lambda: Marks(self.calls, self.keys))

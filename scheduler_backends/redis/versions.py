@@ -16,8 +16,7 @@ from scheduler.abilities import Finished
 from scheduler.errors import BackendError, BackendUnavailable
 from scheduler.states import JobState
 from scheduler_backends.redis.calls import Call
-from scheduler_backends.redis.client.node import Word
-from scheduler_backends.redis.client.router import Command
+from scheduler_backends.redis.client.node import Command, Word
 from scheduler_backends.redis.errors import log
 from scheduler_backends.redis.keys import Partition
 from scheduler_backends.redis.layouts import ROUNDS

@@ -35,10 +35,9 @@ class WaiterHooks:
 
 
 class RedisWaiter(DescriptorWaiter):
-    """A waiter that other calls may rely on: see `Watch`."""
+    """A waiter that other calls may rely on: see `Serving.relies`."""
 
     def __init__(self, store: Store, queues: Sequence[str]) -> None:
-        self.names = frozenset(queues)
         self._thread: int | None = None  # that waits, or waited last
         self._left_at = 0.0  # when it returned from that, by time.monotonic(); inf = it waits
         super().__init__(store.waiters, queues, lambda _: SubscribedSource(store, self))
@@ -66,7 +65,7 @@ class SubscribedSource:
     def __init__(self, store: Store, waiter: RedisWaiter) -> None:
         self._store = store
         self._waiter = waiter
-        self._channels = {store.keys.channel(queue): queue for queue in waiter.names}
+        self._channels = {store.keys.channel(queue): queue for queue in waiter.queues}
         self._connection: Connection | None = None
         self._own: Ownership | None = None
         self._descriptor = -1  # of its socket
@@ -102,7 +101,7 @@ class SubscribedSource:
 
     def close(self) -> None:
         """See `WakeSource.close`."""
-        self._store.watch.lost(self._waiter)
+        self._store.serving.lost(self._waiter)
         if self._connection is not None:
             if self._own is not None and not self._own.is_mine():
                 with contextlib.suppress(OSError):
@@ -118,7 +117,7 @@ class SubscribedSource:
         self._descriptor = socket_of(connection).fileno()
         self._own = Ownership(self._descriptor)
         self._received_at, self._pinged_at = time.monotonic(), None
-        self._store.watch.subscribed(self._waiter)
+        self._store.serving.subscribed(self._waiter)
 
     def _read(self, connection: Connection) -> WakeReason:
         """Read a message, as prelude/wake.lua writes it. NONE where it is a reply to PING."""
@@ -128,16 +127,7 @@ class SubscribedSource:
             return WakeReason.NONE
         kinds, _, meta = message[2].partition(b" ")
         reason = _REASONS.get(kinds, WakeReason.ANY)
-        queue = self._channels.get(message[1])
-        partition = self._store.serving.partition(meta[:-2])
-        if partition is None:
-            if queue is not None:  # of a version that this process does not know yet
-                self._store.serving.suspect(queue)
-            return reason
-        if WakeReason.JOBS_READY in reason:  # hints, so they do no harm where nothing is
-            self._store.watch.has_ready(partition)
-        if WakeReason.EARLIER_DUE_TIME in reason:
-            self._store.watch.has_sooner(partition.tag)
+        self._store.serving.notified(self._channels.get(message[1]), meta[:-2], reason)
         return reason
 
     def _check_health(self, connection: Connection, now: float) -> None:

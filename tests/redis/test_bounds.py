@@ -13,7 +13,7 @@ from scheduler.states import JobState
 from scheduler_backends.redis import RedisBackend, repair, scripts
 from scheduler_backends.redis.client.node import Node
 from scheduler_backends.redis.keys import Keys, Partition
-from scheduler_backends.redis.watching import Watch
+from scheduler_backends.redis.served import Served
 
 MANY = 5_000
 BOUND = 1_000  # jobs in one call of a script
@@ -117,7 +117,7 @@ def test_the_first_lease_finds_the_job_behind_a_cancelled_backlog(
 def test_a_partition_that_has_told_of_more_is_asked_although_its_hint_is_gone(new_backend, redis_url, monkeypatch):
     """Other calls of the same backend take hints too, in other threads."""
     backend = new_backend(redis_url, partitions=8)
-    monkeypatch.setattr(Watch, "has_ready", lambda watch, tag: None)
+    monkeypatch.setattr(Served, "has_ready", lambda served, partition: None)
     add(backend, "one")
     assert [one.job.id for one in lease(backend)] == ["one"]
 

@@ -17,7 +17,7 @@ from scheduler.identity import new_token
 from scheduler.jobs import NewJob
 from scheduler.leases import Completion, Lease
 from scheduler.topology import partition_of
-from scheduler_backends.redis import RedisBackend, marks, watching
+from scheduler_backends.redis import RedisBackend, marks, served
 from scheduler_backends.redis.layouts import Layouts
 from wait_timeout import WAIT_TIMEOUT, until
 
@@ -40,6 +40,10 @@ def drain(backend: RedisBackend) -> int:
     return count
 
 
+def hints(backend: RedisBackend) -> served.Served:
+    return backend._store.serving.of(QUEUES)
+
+
 @contextmanager
 def listening(backend: RedisBackend, queues=QUEUES) -> Iterator[None]:
     """As a worker does: another thread waits for the news."""
@@ -56,7 +60,7 @@ def listening(backend: RedisBackend, queues=QUEUES) -> Iterator[None]:
     thread = threading.Thread(target=listen)
     thread.start()
     try:
-        until(lambda: backend._store.watch._listeners)
+        until(lambda: backend._store.serving._listeners)
         yield
     finally:
         ended.set()
@@ -117,7 +121,7 @@ def test_calls_that_find_nothing_cost_little(worker, commands):
 def test_a_job_costs_as_much_as_if_its_queue_were_the_only_one(worker, commands, new_backend, redis_url):
     producer = new_backend(redis_url)
     producer.enqueue([NewJob(type="t", queue=QUEUES[7])])
-    until(lambda: worker._store.watch.ready)
+    until(lambda: hints(worker)._ready)
     held: list[Lease] = []
     sent, _ = commands(lambda: held.extend(lease(worker, 10)))
     assert len(held) == 1
@@ -129,7 +133,7 @@ def test_a_job_costs_as_much_as_if_its_queue_were_the_only_one(worker, commands,
 def test_jobs_that_are_known_cost_no_work_for_partitions_of_which_nothing_is_known(worker, new_backend, redis_url):
     def steps() -> int:
         new_backend(redis_url).enqueue([NewJob(type="t", queue=QUEUES[7])])
-        until(lambda: worker._store.watch.ready)
+        until(lambda: hints(worker)._ready)
         count = 0
 
         def step(*_: object) -> None:
@@ -145,14 +149,14 @@ def test_jobs_that_are_known_cost_no_work_for_partitions_of_which_nothing_is_kno
         return count
 
     usual = min(steps() for _ in range(4))  # one call in a few looks at others in turn
-    worker._store.watch.doubt()  # as after a lost connection: any partition may have jobs
+    worker._store.serving.doubt()  # as after a lost connection: any partition may have jobs
     assert min(steps() for _ in range(4)) < 2 * usual
 
 
 def test_a_delayed_job_is_known_without_asking_all(worker, commands, new_backend, redis_url):
     producer = new_backend(redis_url)
     producer.enqueue([NewJob(type="t", queue=QUEUES[21], delay=30.0)])
-    until(lambda: worker._store.watch._sooner)
+    until(lambda: served.NOW in hints(worker)._due.values())
     found: list[float | None] = []
     sent, _ = commands(lambda: found.append(worker.promote_due(QUEUES, 1_000).next_due))
     assert found[0] == pytest.approx(30.0, abs=WAIT_TIMEOUT)
@@ -204,12 +208,12 @@ def test_who_waits_and_leases_in_turn_misses_nothing(new_backend, redis_url):
 
 
 def test_news_that_were_lost_are_found_by_the_slow_round(worker, new_backend, redis_url, monkeypatch):
-    monkeypatch.setattr(watching, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(served, "LOOK_EVERY", 0.0)
     producer = new_backend(redis_url)
     producer.enqueue([NewJob(type="t", queue=QUEUES[11]), NewJob(type="t", queue=QUEUES[30], delay=0.001)])
-    until(lambda: worker._store.watch.ready and worker._store.watch._sooner)
-    worker._store.watch.ready.clear()
-    worker._store.watch._sooner.clear()
+    until(lambda: hints(worker)._ready and served.NOW in hints(worker)._due.values())
+    hints(worker)._ready.clear()
+    hints(worker)._due.clear()
     found: list[Lease] = []
 
     def both_found() -> bool:

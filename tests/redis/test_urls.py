@@ -20,7 +20,7 @@ class settings:  # noqa: N801 - reads as what it tells
     """How the first connection would be made."""
 
     def __init__(self, backend: RedisBackend) -> None:
-        self._connection = backend._store.calls._router._node._make()
+        self._connection = backend._store.calls._router._make()
 
     def __getitem__(self, name: str) -> object:
         return type(self._connection).__name__ if name == "class" else getattr(self._connection, name)

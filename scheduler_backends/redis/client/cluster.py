@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import ClassVar
+from functools import lru_cache, partial
+from typing import ClassVar, TypeVar
 
 from redis.crc import key_slot
 from redis.exceptions import AskError, ClusterDownError, MovedError, ResponseError, TryAgainError
 
-from scheduler_backends.redis.client.node import Connection, Line, Node
-from scheduler_backends.redis.client.router import Command
+from scheduler_backends.redis.client.node import Command, Connection, Line, Node
 
 SLOTS = 16_384
 TRIES = 8
 FIRST_PAUSE = 0.01  # seconds; doubled at each try, so that all tries together take about a second
 
 Address = tuple[str, int]
+T = TypeVar("T")
 slot_of = lru_cache(maxsize=65_536)(key_slot)
 
 
@@ -31,20 +31,14 @@ class Cluster:
 
     in_order: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        make: Callable[[Address], Connection],
-        make_subscriber: Callable[[Address], Connection],
-        start: Sequence[Address],
-    ) -> None:
-        self._make = make
-        self._make_subscriber = make_subscriber
+    def __init__(self, make: Callable[..., Connection], start: Sequence[Address]) -> None:
+        self._make = make  # takes an address, and settings that differ
         self._start = tuple(start)
         self._nodes: dict[Address, Node] = {}
         self._slots: list[Address] = []  # empty = not known, or not to be trusted any more
 
     def run(self, commands: Sequence[Command]) -> list[object]:
-        """As `Router.run`; commands that a node refused because their slot moves are sent to where it is."""
+        """As `Node.run`; commands that a node refused because their slot moves are sent to where it is."""
         answers: list[object] = [None] * len(commands)
         left = list(range(len(commands)))
         for attempt in range(TRIES):
@@ -63,22 +57,11 @@ class Cluster:
         return answers
 
     def subscriber(self) -> Connection:
-        """As `Router.subscriber`. Published messages reach every node of a cluster."""
-        failure: Exception | None = None
-        for address in dict.fromkeys((*self._nodes, *self._start)):
-            connection = self._make_subscriber(address)
-            try:
-                connection.connect()
-            except Exception as error:  # noqa: BLE001 - as above
-                connection.disconnect()
-                failure = error
-            else:
-                return connection
-        assert failure is not None  # noqa: S101 - there is at least one start node, so some error came
-        raise failure
+        """As `Node.subscriber`. Published messages reach every node of a cluster."""
+        return self._first(lambda address: self._node(address).subscriber())
 
     def close(self) -> None:
-        """As `Router.close`."""
+        """As `Node.close`."""
         for node in tuple(self._nodes.values()):
             node.close()
 
@@ -91,7 +74,7 @@ class Cluster:
             node = self._node(address)
             try:
                 line = node.send([commands[number].words for number in numbers])
-            except Exception as error:  # noqa: BLE001 - as above
+            except Exception as error:  # noqa: BLE001 - whatever the driver or the system raises
                 self._slots = []
                 for number in numbers:
                     answers[number] = error
@@ -112,34 +95,46 @@ class Cluster:
             return True
         if isinstance(answer, AskError):
             there = self._node((answer.host or asked[0], int(answer.port)))
-            answers[number] = answer = there.run([(b"ASKING",), command.words])[1]
+            answers[number] = answer = there.run([Command(b"", (b"ASKING",)), command])[1]
         return isinstance(answer, AskError | TryAgainError | ClusterDownError)
 
     def _node(self, address: Address) -> Node:
         node = self._nodes.get(address)
         if node is None:
-            node = self._nodes.setdefault(address, Node(lambda: self._make(address)))
+            node = self._nodes.setdefault(address, Node(partial(self._make, address)))
         return node
 
     def _owner(self, key: bytes) -> Address:
         slots = self._slots
         if not slots:
-            slots = self._slots = self._read_slots()
+            slots = self._slots = self._first(self._read_slots)
         owner = slots[slot_of(key)]
         if not owner[0]:
             raise ClusterDownError(f"no node serves slot {slot_of(key)}")
         return owner
 
-    def _read_slots(self) -> list[Address]:
-        failure: Exception | None = None
+    def _read_slots(self, asked: Address) -> list[Address]:
+        (answer,) = self._node(asked).run([Command(b"", (b"CLUSTER", b"SLOTS"))])
+        if isinstance(answer, Exception):
+            raise answer
+        if not isinstance(answer, list) or not answer:
+            raise ClusterDownError("the cluster has no slots yet")
+        slots: list[Address] = [("", 0)] * SLOTS
+        for first, last, (host, port, *_), *_ in answer:
+            owner = ((host or b"").decode() or asked[0], int(port))
+            slots[first : last + 1] = [owner] * (last + 1 - first)
+        return slots
+
+    def _first(self, ask: Callable[[Address], T]) -> T:
+        """Return what the first node has answered that could, or raise the last error."""
+        failure: Exception = ClusterDownError("no node of the cluster is known")
         for address in dict.fromkeys((*self._nodes, *self._start)):
-            (answer,) = self._node(address).run([(b"CLUSTER", b"SLOTS")])
-            if isinstance(answer, list) and answer:
-                slots: list[Address] = [("", 0)] * SLOTS
-                for first, last, (host, port, *_), *_ in answer:
-                    owner = ((host or b"").decode() or address[0], int(port))
-                    slots[first : last + 1] = [owner] * (last + 1 - first)
-                return slots
-            failure = answer if isinstance(answer, Exception) else ClusterDownError("the cluster has no slots yet")
-        assert failure is not None  # noqa: S101 - there is at least one start node, so some error came
+            try:
+                return ask(address)
+            except Exception as error:  # noqa: BLE001 - whatever the driver or the system raises
+                failure = error
         raise failure
+
+
+Router = Node | Cluster
+"""Sends each command to the node that serves its key. Any thread. Connects when first used, and again after a fork."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import select
 import socket
 import struct
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import ClassVar, NamedTuple, Protocol
 
 from redis.exceptions import MasterDownError, ReadOnlyError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from scheduler.processes import process
 from scheduler_backends.redis.errors import log
 
 Word = bytes | int
@@ -32,8 +33,6 @@ LOOK_AFTER = 0.1  # seconds that a connection may be idle before it is looked at
 class Connection(Protocol):
     """What is used of a connection of redis-py, which does not type it, or of a driver made like it."""
 
-    pid: int
-
     def connect(self) -> None: ...
     def disconnect(self) -> None: ...
     def pack_command(self, *words: Word) -> list[bytes]: ...
@@ -42,20 +41,32 @@ class Connection(Protocol):
     def can_read(self, timeout: float = ...) -> bool: ...
 
 
+class Command(NamedTuple):
+    """A command and the hash tag or key that decides which node of a cluster serves it."""
+
+    key: bytes
+    words: tuple[Word, ...]
+
+
 class Line:
     """A connection between two uses."""
 
-    __slots__ = ("_poller", "_used_at", "connection")
+    __slots__ = ("_poller", "_process", "_used_at", "connection")
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self._poller = select.poll()  # kept: the driver's can_read makes one each time
         self._poller.register(socket_of(connection), select.POLLIN)
+        self._process = process()
         self._used_at = time.monotonic()
+
+    def is_own(self) -> bool:
+        """Whether this process has made it. A child of a fork closes its parent's, which stay open for the parent."""
+        return self._process == process()
 
     def is_usable(self) -> bool:
         """Whether nothing was received since the last command: an end of file, or an answer to an older one."""
-        return time.monotonic() - self._used_at < LOOK_AFTER or not self._poller.poll(0)
+        return self.is_own() and (time.monotonic() - self._used_at < LOOK_AFTER or not self._poller.poll(0))
 
     def used(self) -> None:
         """Note the time of the last use."""
@@ -63,12 +74,14 @@ class Line:
 
 
 class Node:
-    """One server: its idle connections, and how to make more of them."""
+    """One server: its idle connections, and how to make more of them. Alone, it is the router for all keys."""
 
-    def __init__(self, make: Callable[[], Connection]) -> None:
-        self._make = make
+    in_order: ClassVar[bool] = True
+    """Whether the commands of one `run` are carried out in their order: on one server, and not on several."""
+
+    def __init__(self, make: Callable[..., Connection]) -> None:
+        self._make = make  # takes settings that differ
         self._idle: list[Line] = []  # appends and pops are atomic: no lock, so nothing that a fork could break
-        self._pid = os.getpid()
         self._checked = False
         self._closed = False
 
@@ -78,8 +91,7 @@ class Node:
         try:
             line.connection.send_packed_command([_packed(line.connection, commands)], False)
         except BaseException as error:
-            line.connection.disconnect()
-            self.forget()
+            self._lost(line)
             if isinstance(error.__context__, BlockingIOError):
                 raise RedisTimeoutError(LATE) from error
             raise
@@ -94,31 +106,46 @@ class Node:
             while len(answers) < count:
                 try:
                     answers.append(read())
-                except ReadOnlyError as error:  # a master that was demoted: no connection to it is of use any more
-                    return self._lost(line, answers, count, error)
+                except ReadOnlyError:  # a master that was demoted: no connection to it is of use any more
+                    raise
                 except ResponseError as error:
                     # Of a server that may not be the master any more: a new connection asks Sentinel, or DNS, again.
                     is_left |= isinstance(error, MasterDownError) or str(error).startswith("NOREPLICAS")
                     answers.append(error)
-                except Exception as error:  # noqa: BLE001 - whatever the driver or the system raises
-                    return self._lost(line, answers, count, error)
+        except Exception as error:  # noqa: BLE001 - whatever the driver or the system raises
+            self._lost(line)
+            lost = RedisTimeoutError(LATE) if isinstance(error.__context__, BlockingIOError) else error
+            return answers + [lost] * (count - len(answers))
         except BaseException:  # an interrupt: the answers that are left would be taken for those of a later command
             line.connection.disconnect()
             raise
         if is_left:
-            line.connection.disconnect()
             self.forget()
+        if is_left or self._closed or len(self._idle) >= IDLE_CONNECTIONS or not line.is_own():
+            line.connection.disconnect()
         else:
-            self._give(line)
+            line.used()
+            self._idle.append(line)
         return answers
 
-    def run(self, commands: Sequence[tuple[Word, ...]]) -> list[object]:
-        """Write and read."""
+    def run(self, commands: Sequence[Command]) -> list[object]:
+        """
+        Return the answers, in order; an exception stands where a command failed or its answer was lost.
+
+        Nothing is sent again that may have had an effect.
+        """
         try:
-            line = self.send(commands)
+            line = self.send([command.words for command in commands])
         except Exception as error:  # noqa: BLE001 - whatever the driver, the system or a provider of credentials raises
             return [error] * len(commands)
         return self.receive(line, len(commands))
+
+    def subscriber(self) -> Connection:
+        """Connect once more, for the caller alone, speaking RESP2 (where messages are plain answers)."""
+        connection = self._make(protocol=2)
+        with _closed_after_errors(connection):
+            connection.connect()
+        return connection
 
     def forget(self) -> None:
         """Drop the idle connections: what broke one has most likely broken all."""
@@ -133,17 +160,11 @@ class Node:
         self._closed = True
         self.forget()
 
-    def _lost(self, line: Line, answers: list[object], count: int, error: Exception) -> list[object]:
+    def _lost(self, line: Line) -> None:
         line.connection.disconnect()
         self.forget()
-        if isinstance(error.__context__, BlockingIOError):
-            error = RedisTimeoutError(LATE)
-        return answers + [error] * (count - len(answers))
 
     def _take(self) -> Line:
-        if self._pid != os.getpid():
-            self._idle = []  # the parent's sockets: closed here, which does not shut them down for the parent
-            self._pid = os.getpid()
         while self._idle:
             try:
                 line = self._idle.pop()
@@ -153,25 +174,23 @@ class Node:
                 return line
             line.connection.disconnect()
         connection = self._make()
-        try:
+        with _closed_after_errors(connection):
             connection.connect()
             if not self._checked:
                 self._checked = True
                 _warn_of_eviction(connection)
             _wait_in_kernel(socket_of(connection))
             return Line(connection)
-        except (
-            BaseException
-        ):  # the driver closes after its own errors only: not after those of a provider or an interrupt
-            connection.disconnect()
-            raise
 
-    def _give(self, line: Line) -> None:
-        if len(self._idle) < IDLE_CONNECTIONS and not self._closed and line.connection.pid == os.getpid():
-            line.used()
-            self._idle.append(line)
-        else:
-            line.connection.disconnect()
+
+@contextmanager
+def _closed_after_errors(connection: Connection) -> Iterator[None]:
+    # The driver closes after its own errors only: not after those of a provider of credentials, or an interrupt.
+    try:
+        yield
+    except BaseException:
+        connection.disconnect()
+        raise
 
 
 def socket_of(connection: Connection) -> socket.socket:

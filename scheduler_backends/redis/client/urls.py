@@ -13,9 +13,8 @@ from redis.sentinel import Sentinel
 
 from scheduler.errors import ConfigError
 from scheduler.urls import Option, Parser, boolean, split
-from scheduler_backends.redis.client.cluster import Address
+from scheduler_backends.redis.client.cluster import Address, Router
 from scheduler_backends.redis.client.connections import Settings, cluster_of, fixed, one_node, own
-from scheduler_backends.redis.client.router import Router
 
 
 def _protocol(text: str) -> int:
