@@ -6,15 +6,14 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import cast
 
 from scheduler.errors import BackendError
 from scheduler.identity import new_token
-from scheduler.leases import Completion, Failure, Lease
+from scheduler.leases import Lease
 from scheduler.worker.held_job import is_suspect
 from scheduler.worker.inflight import InFlight
 from scheduler.worker.outage import BackOff, is_transient
-from scheduler.worker.outcome import Outcome, Verdict, put_back
+from scheduler.worker.outcome import Outcome, Verdict, put_back, record
 from scheduler.worker.threads import Run
 
 _JITTER = (0.8, 1.2)
@@ -156,7 +155,7 @@ class Pump:
         leases = [outcome.lease for outcome in outcomes]
         try:
             with self._run.outage.calling(verdict):
-                refused = set(self._call(verdict, outcomes))
+                refused = set(record(self._run.backend, verdict, outcomes))
         except BackendError:
             self._uncertain.update(leases)
             raise
@@ -172,16 +171,6 @@ class Pump:
         if lost:
             self._run.metrics.lost(verdict, lost)
             self._run.logger.warning("%d leases were lost before %s could be recorded", lost, verdict)
-
-    def _call(self, verdict: Verdict, outcomes: Sequence[Outcome]) -> Sequence[Lease]:
-        requests = [outcome.request for outcome in outcomes]
-        if verdict is Verdict.COMPLETE:
-            return self._run.backend.complete(cast("list[Completion]", requests))  # a verdict fixes its requests' kind
-        if verdict is Verdict.RETRY:
-            return self._run.backend.retry(cast("list[Failure]", requests))
-        if verdict is Verdict.BURY:
-            return self._run.backend.bury(cast("list[Failure]", requests))
-        return self._run.backend.release(cast("list[Lease]", requests))
 
 
 def trial_left(inflight: InFlight) -> float:
