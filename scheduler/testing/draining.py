@@ -68,7 +68,7 @@ def drain(
         lease = _next(backend, worker, names)
         if lease is None:
             break
-        outcome = runner.run(lease, runner.open(lease))
+        outcome = runner.run(lease, runner.open(lease.job))
         lost = record(backend, outcome.verdict, [outcome])
         ended["lost" if lost else _name_of(outcome)] += 1
         if isinstance(outcome.request, Failure) and outcome.request.error is not None:

@@ -7,8 +7,7 @@ import time
 
 from scheduler.worker.context import JobContext
 from scheduler.worker.frames import stack_of
-from scheduler.worker.held_job import HeldJob
-from scheduler.worker.inflight import InFlight
+from scheduler.worker.inflight import HeldJob, InFlight
 from scheduler.worker.log_lines import fields, named
 from scheduler.worker.runner import JobRunner
 from scheduler.worker.threads import Run

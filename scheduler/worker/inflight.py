@@ -1,17 +1,61 @@
-"""The table of all jobs that a worker holds, under one lock."""
+"""The jobs that a worker holds: their table, under one lock."""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from scheduler.config import WorkerConfig
+from scheduler.jobs import Job
 from scheduler.leases import Lease
 from scheduler.worker.context import JobContext
-from scheduler.worker.held_job import HeldJob, LeaseKey, is_suspect
 from scheduler.worker.outcome import Outcome, released
+
+LeaseKey = tuple[str, str, str]
+CRASHES_KEPT_APART = 2
+
+
+def is_suspect(lease: Lease) -> bool:
+    """Return whether this job may be what kills its workers."""
+    return lease.job.crashes >= CRASHES_KEPT_APART
+
+
+class HeldJob:
+    """
+    A job in the in-flight table. Changed only under the table's lock.
+
+    taken: when it was leased, by time.monotonic(). begun, context, thread: set when its handler starts. unsent: its
+    outcome is known and not recorded yet. offered: the outcome was sent to the store at least once. given_up: its
+    thread is stuck.
+    """
+
+    __slots__ = ("begun", "context", "given_up", "key", "lease", "offered", "taken", "thread", "unsent")
+
+    def __init__(self, lease: Lease, taken: float) -> None:
+        self.lease = lease
+        self.key: LeaseKey = lease.key
+        self.taken = taken
+        self.context: JobContext | None = None
+        self.thread = 0
+        self.begun = 0.0
+        self.unsent = self.offered = self.given_up = False
+
+    @property
+    def deadline(self) -> float:
+        """When to cancel its handler, by time.monotonic(); inf = nothing is to be cancelled, or not any more."""
+        context = self.context
+        return math.inf if context is None or context.reason is not None else context.ends
+
+    def gives_up_at(self, grace: float) -> float:
+        """Return when to give up on its thread: *grace* seconds after both its cancellation and its deadline."""
+        context = self.context
+        # A handler that only lost its lease, or that is being stopped, keeps the rest of its time.
+        if context is None or (cancelled := context.cancelled_at) is None:
+            return math.inf
+        return max(context.ends, cancelled) + grace
 
 
 class InFlight:
@@ -27,7 +71,7 @@ class InFlight:
         self,
         config: WorkerConfig,
         *,
-        open_context: Callable[[Lease], JobContext],
+        open_context: Callable[[Job], JobContext],
         wake_deadlines: Callable[[], None],
     ) -> None:
         self._concurrency = config.concurrency
@@ -166,7 +210,7 @@ class InFlight:
                 self._active_threads -= 1
                 return None
             held = self._buffered.popleft()
-            held.context = context = self._open_context(held.lease)
+            held.context = context = self._open_context(held.lease.job)
             held.thread = threading.get_ident()
             held.begun = time.monotonic()
             self._running.add(held)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from scheduler.abilities import Waiter, WakeReason
+from scheduler.logs import GuardedLogger
 
 _LONGEST_WAIT = 30.0  # seconds: a wait costs nothing, and is interrupted at a stop
 
@@ -13,16 +14,28 @@ class Listener:
     """
     `listen` is the duty of the wake-up thread, which waits on a connection of its own; `interrupt` ends its wait.
 
-    The waiter is made on that thread, so that a store that is away when the worker starts is waited for like at any
-    other time. ready: called when jobs may be ready to lease. sooner: when a job may be due sooner than known.
+    The waiter is made and closed on that thread, so that a store that is away when the worker starts is waited for like
+    at any other time, and so that a waiter that does not return holds up nothing.
+
+    Args:
+        make_waiter: Returns a waiter for the worker's queues.
+        ready: Called when jobs may be ready to lease.
+        sooner: Called when a job may be due sooner than known.
+        logger: For a waiter that cannot be closed.
     """
 
     def __init__(
-        self, make_waiter: Callable[[], Waiter], *, ready: Callable[[], None], sooner: Callable[[], None]
+        self,
+        make_waiter: Callable[[], Waiter],
+        *,
+        ready: Callable[[], None],
+        sooner: Callable[[], None],
+        logger: GuardedLogger,
     ) -> None:
         self._make_waiter = make_waiter
         self._ready = ready
         self._sooner = sooner
+        self._logger = logger
         self._waiter: Waiter | None = None
         self._interrupted = False
 
@@ -49,6 +62,9 @@ class Listener:
             self._waiter.interrupt()
 
     def close(self) -> None:
-        """Close the waiter."""
-        if self._waiter is not None:
-            self._waiter.close()
+        """Close the waiter. Never raises: a handler may have closed its descriptor."""
+        try:
+            if self._waiter is not None:
+                self._waiter.close()
+        except Exception as error:  # noqa: BLE001 - the run's own error counts
+            self._logger.warning("The wake-ups could not be closed: %s", error)

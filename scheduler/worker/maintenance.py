@@ -1,4 +1,8 @@
-"""Makes jobs ready: those that are due, and those whose leases have expired. Trims what retention no longer keeps."""
+"""
+The regular calls to the store: renew leases, promote the jobs that are due, recover expired leases, trim.
+
+Each class has a duty, which a thread calls again and again and which returns the seconds until its next call.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import time
 from typing import Final
 
 from scheduler.abilities import WAKE_HORIZON
+from scheduler.worker.inflight import InFlight
 from scheduler.worker.threads import Run
 from scheduler.worker.wake_event import WakeEvent
 
@@ -25,8 +30,32 @@ _RECOVER_JITTER = (0.8, 1.0)  # only downwards: recover_interval is a promise
 _AFTER_EXPIRY = 0.01  # seconds: workers that renew a moment late keep their jobs
 
 
+class Heartbeat:
+    """Renews all leases that the worker holds."""
+
+    def __init__(self, run: Run, inflight: InFlight) -> None:
+        self._run = run
+        self._inflight = inflight
+
+    def beat(self) -> float:
+        """Renew all leases. The jobs of leases that the store refuses are lost to this worker."""
+        end = time.monotonic() + self._run.config.heartbeat_interval
+        leases = self._inflight.renewable()
+        if leases:
+            with self._run.outage.calling("renew"):
+                renewal = self._run.backend.renew(leases, self._run.config.lease_duration)
+            self._run.metrics.renewed(len(leases) - len(renewal.refused))
+            # Leases that were settled since they were read are refused too; they are not lost.
+            lost = self._inflight.mark_lost(renewal.refused)
+            if lost:
+                self._run.metrics.lost("renew", lost)
+                self._run.logger.warning("%d leases were lost: other workers hold the jobs, or they are finished", lost)
+                self._run.wake_event.set()
+        return end - time.monotonic()
+
+
 class Promoter:
-    """`promote` is the duty of the promoter's thread and returns the seconds until the next due time, or poll."""
+    """Makes jobs ready that are due."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -42,7 +71,7 @@ class Promoter:
         self.wake_event.set()
 
     def promote(self) -> float:
-        """Promote the jobs that are due, and wake the pump for them."""
+        """Promote the jobs that are due, and wake the pump for them. The next call comes at a due time, or a poll."""
         wakeups, before = self._wakeups, time.monotonic()
         with self._run.outage.calling("promote_due"):
             promotion = self._run.backend.promote_due(self._run.config.queues, _PROMOTED)
@@ -62,7 +91,7 @@ class Promoter:
 
 
 class Recoverer:
-    """`recover` is the duty of the recoverer's thread and returns the seconds until the next call."""
+    """Makes jobs ready whose leases have expired, and trims what retention no longer keeps."""
 
     def __init__(self, run: Run) -> None:
         self._run = run

@@ -27,9 +27,10 @@ def is_transient(error: BaseException) -> bool:
 
 
 class BackOff:
-    """The waits between tries: doubled each time, jittered, at most two seconds. One thread uses it."""
+    """The waits between tries: doubled each time, jittered, at most *longest* seconds. One thread uses it."""
 
-    def __init__(self) -> None:
+    def __init__(self, longest: float = LONGEST_BACK_OFF) -> None:
+        self._longest = longest
         self._failures = 0
 
     def reset(self) -> None:
@@ -39,7 +40,7 @@ class BackOff:
     def next(self) -> float:
         """Return the seconds to wait after one more failure."""
         self._failures = min(self._failures + 1, 16)
-        return min(LONGEST_BACK_OFF, 0.05 * 2.0**self._failures) * random.uniform(0.5, 1.0)
+        return min(self._longest, 0.05 * 2.0**self._failures) * random.uniform(0.5, 1.0)
 
 
 class Outage:

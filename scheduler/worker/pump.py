@@ -7,11 +7,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from scheduler.errors import BackendError
+from scheduler.errors import BackendError, WorkerCrashed
 from scheduler.identity import new_token
 from scheduler.leases import Lease
-from scheduler.worker.held_job import is_suspect
-from scheduler.worker.inflight import InFlight
+from scheduler.worker.inflight import InFlight, is_suspect
 from scheduler.worker.outage import BackOff, is_transient
 from scheduler.worker.outcome import Outcome, Verdict, put_back, record
 from scheduler.worker.threads import Run
@@ -25,7 +24,7 @@ _TRIAL = 5.0  # seconds: a job that kills its process mostly does so at once
 
 class Pump:
     """
-    In each turn: record outcomes, lease jobs, wake threads for them, wait on the wake_event. One thread takes turns.
+    In each turn: record outcomes, lease jobs, wake threads for them. One thread takes turns.
 
     Outcomes are recorded here rather than by another thread: that takes fewer calls, and a store that is slow or away
     limits leasing by itself, since jobs with unsent outcomes count as held.
@@ -35,40 +34,27 @@ class Pump:
         self._run = run
         self._inflight = inflight
         self._wake_threads = wake_threads
-        self._back_off = BackOff()
         self._unanswered: str | None = None  # the token of a lease call that did not return
         self._uncertain: set[Lease] = set()  # of outcomes that were sent before, without an answer
         self.settled = 0
         self.released = 0
 
-    def turn(self) -> None:
-        """Take one turn. Raises any error that will not pass, such as a bug, or a backend that was closed."""
-        failed = False
-        try:
-            pause = self._work()
-            self._back_off.reset()
-        except BackendError as error:
-            if not is_transient(error):
-                raise
-            failed = True
-            pause = self._back_off.next()
-        if pause > 0.0:
-            self._rest(pause, through=failed)
+    def turn(self) -> float:
+        """
+        Take one turn. Returns the seconds until the next one.
 
-    def _rest(self, pause: float, *, through: bool) -> None:
-        # A store that is away is not asked sooner because handlers return meanwhile. A stop ends the rest at once.
-        end = time.monotonic() + pause
-        while self._run.wake_event.wait(end - time.monotonic()) and through and not self._run.shutdown.requested:
-            pass
-
-    def _work(self) -> float:
-        settled = self.settle()
+        Raises any error that will not pass, such as a bug, or a backend that was closed.
+        """
         config = self._run.config
+        limit = config.stuck_limit
+        if limit is not None and (stuck := self._inflight.stuck) >= limit:
+            raise WorkerCrashed(f"{stuck} handler threads are stuck past their timeouts", stuck=stuck)
+        settled = self.settle()
         want = min(config.batch_size, self._inflight.room())
         if want < config.batch_size and self._inflight.buffered >= config.concurrency:
             want = 0  # every thread has its next job: a small lease would only cost a call
         trial = trial_left(self._inflight)
-        if trial > 0.0:
+        if trial > 0.0 or self._run.shutdown.requested:
             want = 0
         leased = self._lease(want) if want else 0
         if leased == want > 0 or settled:

@@ -6,9 +6,10 @@ import os
 import random
 import sys
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextvars import Context
 from datetime import timedelta
+from functools import partial
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, NoReturn, cast
 
@@ -32,6 +33,7 @@ from scheduler.retry import Delays, RetryPolicy, sane_delay
 from scheduler.serializers import Serializer
 from scheduler.worker.context import JobContext, enter
 from scheduler.worker.handlers import Handler, Handlers
+from scheduler.worker.inflight import InFlight
 from scheduler.worker.interrupt import Interruptible
 from scheduler.worker.log_lines import JobLog, fields, named
 from scheduler.worker.outcome import Outcome, Verdict, describe, describe_signal, put_back, released
@@ -68,10 +70,15 @@ class JobRunner:
         self._logger = logger
         self._log = JobLog(logger, config.log_errors)
         self._process = os.getpid()
+        self.open = partial(JobContext, loads=serializer.loads)
+        """Returns the context of a run of the given job that starts now."""
 
-    def open(self, lease: Lease) -> JobContext:
-        """Return the context of a run that starts now."""
-        return JobContext(lease.job, self._serializer.loads)
+    def shift(self, inflight: InFlight, wake: Callable[[], None]) -> None:
+        """Run jobs of *inflight* until none is buffered. Call *wake* after each: the pump may wait for a free place."""
+        held = inflight.begin()
+        while held is not None and held.context is not None:
+            held = inflight.finish(held, self.run(held.lease, held.context))
+            wake()
 
     def run(self, lease: Lease, ctx: JobContext) -> Outcome:
         """Run the job's handler and return the outcome to record. Never raises."""

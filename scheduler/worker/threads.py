@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from queue import SimpleQueue
 
 from scheduler.backend import Backend
 from scheduler.config import WorkerConfig
 from scheduler.logs import GuardedLogger
 from scheduler.metrics import Metrics
-from scheduler.worker.outage import BackOff, Outage, is_transient
+from scheduler.worker.outage import LONGEST_BACK_OFF, BackOff, Outage, is_transient
 from scheduler.worker.shutdown import Shutdown
 from scheduler.worker.wake_event import WakeEvent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What the threads of one run share. wake_event: the pump's. outage: the state of the calls of all threads."""
+    """
+    What the threads of one run share.
 
-    backend: Backend
-    config: WorkerConfig
-    wake_event: WakeEvent
-    shutdown: Shutdown
-    outage: Outage
-    metrics: Metrics
-    logger: GuardedLogger
+    wake_event: the pump's. woken: that of the thread in `Lifecycle.work`. outage: how the calls of all threads go.
+    """
+
+    def __init__(self, backend: Backend, config: WorkerConfig, metrics: Metrics, logger: GuardedLogger) -> None:
+        self.backend = backend
+        self.config = config
+        self.metrics = metrics
+        self.logger = logger
+        self.wake_event = WakeEvent()
+        self.woken = WakeEvent()
+        self.shutdown = Shutdown(config, logger, self.woken.set)
+        self.outage = Outage(config, metrics, logger, self.shutdown)
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 class Ticker:
@@ -43,8 +52,10 @@ class Ticker:
         crashed: Called on the thread, or on the one that calls `stop()`, with an error that is no passing failure.
         enter: Called once, on the thread, before the first turn.
         interrupt: Called by `stop()`, to end a duty that waits elsewhere.
+        at_end: Called once, on the thread, after the last turn. Must not raise.
         wake_event: Ends a pause, as `set()` does; given where the duty's own module sets it.
         lasting: Whether the thread goes on after an error.
+        longest_back_off: In seconds.
     """
 
     def __init__(
@@ -54,18 +65,21 @@ class Ticker:
         crashed: Callable[[BaseException], None],
         *,
         enter: Callable[[], None],
-        interrupt: Callable[[], None] | None = None,
+        interrupt: Callable[[], None] = _nothing,
+        at_end: Callable[[], None] = _nothing,
         wake_event: WakeEvent | None = None,
         lasting: bool = False,
+        longest_back_off: float = LONGEST_BACK_OFF,
     ) -> None:
         self._duty = duty
         self._crashed = crashed
         self._enter = enter
         self._interrupt = interrupt
+        self._at_end = at_end
         self._lasting = lasting
         self._wake_event = WakeEvent() if wake_event is None else wake_event
         self._stopping = False
-        self._back_off = BackOff()
+        self._back_off = BackOff(longest_back_off)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -80,11 +94,10 @@ class Ticker:
         """Ask the thread to end after the turn under way. Any thread."""
         self._stopping = True
         self._wake_event.set()
-        if self._interrupt is not None:
-            try:
-                self._interrupt()
-            except BaseException as error:  # noqa: BLE001 - the other threads are to be stopped as well
-                self._crashed(error)
+        try:
+            self._interrupt()
+        except BaseException as error:  # noqa: BLE001 - the other threads are to be stopped as well
+            self._crashed(error)
 
     def join(self, timeout: float) -> bool:
         """Wait for the end up to *timeout* seconds; True if it has come. A thread never started counts as ended."""
@@ -95,18 +108,28 @@ class Ticker:
 
     def _run(self) -> None:
         self._enter()
+        self._repeat()
+        self._at_end()
+
+    def _repeat(self) -> None:
         while not self._stopping:
             try:
                 pause = self._duty()
                 self._back_off.reset()
+                if pause > 0.0 and not self._stopping:
+                    self._wake_event.wait(pause)
             except BaseException as error:  # noqa: BLE001 - a service thread must not vanish, whatever was raised
                 if not is_transient(error):
                     self._crashed(error)
                     if not self._lasting:
                         return
-                pause = self._back_off.next()
-            if pause > 0.0 and not self._stopping:
-                self._wake_event.wait(pause)
+                self._rest(self._back_off.next())
+
+    def _rest(self, pause: float) -> None:
+        # A store that is away is not asked sooner because of a wake-up. Only a stop ends the rest.
+        end = time.monotonic() + pause
+        while not self._stopping and self._wake_event.wait(end - time.monotonic()):
+            pass
 
 
 class BoundedPool:
@@ -120,9 +143,17 @@ class BoundedPool:
     worker, so that a worker with enough to do would keep the interpreter for ever, as would a stuck thread.
     """
 
-    def __init__(self, concurrency: int, shift: Callable[[], None], enter: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        concurrency: int,
+        shift: Callable[[], None],
+        crashed: Callable[[BaseException], None],
+        *,
+        enter: Callable[[], None],
+    ) -> None:
         self._concurrency = concurrency
         self._shift = shift
+        self._crashed = crashed
         self._enter = enter
         self._threads: list[threading.Thread] = []
         self._idle = threading.Semaphore(0)  # threads that wait and that no call is meant for
@@ -149,7 +180,10 @@ class BoundedPool:
     def _work(self) -> None:
         self._enter()
         while self._calls.get():
-            self._shift()
+            try:
+                self._shift()
+            except BaseException as error:  # noqa: BLE001 - a bug of ours must not end the thread unreported
+                self._crashed(error)
             self._idle.release()
 
 

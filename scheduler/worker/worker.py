@@ -24,7 +24,7 @@ from scheduler.worker.lifecycle import Health, Lifecycle, Report
 from scheduler.worker.log_lines import log_start
 from scheduler.worker.runner import JobRunner
 from scheduler.worker.shutdown import END_MARGIN, OwnThreads
-from scheduler.worker.threads import Background
+from scheduler.worker.threads import Background, Run
 
 Function = TypeVar("Function", bound=HandlerFunction)
 
@@ -140,14 +140,8 @@ class Worker:
             if self._lifecycle is not None:
                 raise SchedulerError("this worker is running already; one worker runs once at a time")
             metrics = guarded(self.metrics, self._logger)
-            self._lifecycle = lifecycle = Lifecycle(
-                self.backend,
-                self.config,
-                self._runner(self.backend, metrics),
-                metrics=metrics,
-                logger=self._logger,
-                own_threads=self._own,
-            )
+            run = Run(self.backend, self.config, metrics, self._logger)
+            self._lifecycle = lifecycle = Lifecycle(run, self._runner(self.backend, metrics), self._own)
         log_start(self._logger, self.config, self._handlers.types, self.backend)
         return lifecycle
 

@@ -25,11 +25,8 @@ from scheduler.testing import FaultyBackend, faulty
 from scheduler.worker import JobContext, Worker
 from scheduler.worker.handlers import HandlerFunction, Handlers
 from scheduler.worker.inflight import InFlight
-from scheduler.worker.outage import Outage
 from scheduler.worker.runner import JobRunner
-from scheduler.worker.shutdown import Shutdown
 from scheduler.worker.threads import Run
-from scheduler.worker.wake_event import WakeEvent
 
 SOON = 30.0
 """Seconds within which what a test waits for has long happened; only a failure comes near it."""
@@ -182,17 +179,8 @@ class WorkerParts:
         self.config = harness.config(**changes)
         self.rings = 0  # of the deadlines' wake_event
         logger = GuardedLogger(logging.getLogger("scheduler.worker"))
-        self.shutdown = Shutdown(self.config, logger)
-        self.outage = Outage(self.config, harness.watch, logger, self.shutdown)
-        self.run = Run(
-            backend=harness.backend,
-            config=self.config,
-            wake_event=WakeEvent(),
-            shutdown=self.shutdown,
-            outage=self.outage,
-            metrics=harness.watch,
-            logger=logger,
-        )
+        self.run = Run(harness.backend, self.config, harness.watch, logger)
+        self.shutdown, self.outage = self.run.shutdown, self.run.outage
         self.handlers = Handlers()
         self.runner = JobRunner(
             self.handlers,

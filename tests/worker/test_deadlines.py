@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.leases import Completion, Lease
 from scheduler.worker.deadlines import Deadlines
-from scheduler.worker.held_job import HeldJob
+from scheduler.worker.inflight import HeldJob
 from scheduler.worker.outcome import Outcome, Verdict
 from worker.harness import SOON, WorkerHarness, WorkerParts
 

@@ -11,11 +11,11 @@ import pytest
 
 from scheduler.config import WorkerConfig
 from scheduler.identity import new_token
+from scheduler.jobs import Job
 from scheduler.leases import Completion, Failure, Lease
 from scheduler.serializers import JsonSerializer
 from scheduler.worker.context import JobContext
-from scheduler.worker.held_job import HeldJob
-from scheduler.worker.inflight import InFlight
+from scheduler.worker.inflight import HeldJob, InFlight
 from scheduler.worker.outcome import Outcome, Verdict
 from worker.harness import SOON
 from worker.test_runner import a_lease
@@ -50,8 +50,8 @@ class Table(InFlight):
         return outcomes
 
 
-def _open(lease: Lease) -> JobContext:
-    return JobContext(lease.job, JsonSerializer().loads)
+def _open(job: Job) -> JobContext:
+    return JobContext(job, JsonSerializer().loads)
 
 
 _numbers = iter(range(10**9))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 import pytest
 
 from scheduler.abilities import WakeReason
 from scheduler.errors import BackendUnavailable
+from scheduler.logs import GuardedLogger
 from scheduler.worker.listener import Listener
 
 
@@ -40,8 +42,11 @@ def making(waiter: Waiter | BaseException) -> Callable[[], Waiter]:
     return make
 
 
+LOGGER = GuardedLogger(logging.getLogger("tests.listener"))
+
+
 def listening(make: Callable[[], Waiter], rings: list[str]) -> Listener:
-    return Listener(make, ready=lambda: rings.append("pump"), sooner=lambda: rings.append("promoter"))
+    return Listener(make, ready=lambda: rings.append("pump"), sooner=lambda: rings.append("promoter"), logger=LOGGER)
 
 
 def test_news_ring_those_whom_they_concern_and_the_next_wait_follows_at_once() -> None:
@@ -93,3 +98,14 @@ def test_an_interrupt_ends_the_wait_also_one_that_has_not_begun() -> None:
     listener.interrupt()
     listener.close()
     assert waiter.done == ["interrupt", "close"]
+
+
+def test_a_waiter_that_cannot_be_closed_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Waiter):
+        def close(self) -> None:
+            raise OSError("bad descriptor")
+
+    listener = listening(making(Broken(WakeReason.NONE)), [])
+    listener.listen()
+    listener.close()
+    assert "could not be closed: bad descriptor" in caplog.text

@@ -43,7 +43,7 @@ def time(monkeypatch: pytest.MonkeyPatch) -> Time:
 def an_outage(metrics: CountingMetrics | None = None, **config: float) -> Outage:
     chosen = WorkerConfig(**config)  # type: ignore[arg-type]  # by name
     logger = GuardedLogger(logging.getLogger("tests.outage"))
-    return Outage(chosen, metrics or CountingMetrics(), logger, Shutdown(chosen, logger))
+    return Outage(chosen, metrics or CountingMetrics(), logger, Shutdown(chosen, logger, lambda: None))
 
 
 def fail(outage: Outage, error: BaseException | None = None) -> None:

@@ -78,7 +78,7 @@ def a_runner(
 def run(function: HandlerFunction, lease: Lease | None = None, **options: object) -> Outcome:
     lease = lease or a_lease()
     runner = a_runner(function, **options)  # type: ignore[arg-type]  # by name
-    return runner.run(lease, runner.open(lease))
+    return runner.run(lease, runner.open(lease.job))
 
 
 def raising(error: BaseException | type[BaseException]) -> HandlerFunction:
@@ -258,7 +258,7 @@ def test_the_jobs_policy_comes_first_then_the_handlers_then_the_workers() -> Non
     def delay(job: RetryPolicy | None, handler: RetryPolicy | None) -> float:
         runner = a_runner(raising(ValueError), retry_policy=handler, worker_policy=of_worker)
         lease = a_lease(retry_policy=job)
-        return failure(runner.run(lease, runner.open(lease))).delay
+        return failure(runner.run(lease, runner.open(lease.job))).delay
 
     assert delay(of_job, of_handler) == delay(of_job, None) == 1.0
     assert delay(None, of_handler) == 2.0
@@ -433,7 +433,7 @@ def test_a_cancel_before_the_handler_began_interrupts_it_too() -> None:
             pass
 
     lease, runner = a_lease(), a_runner(handler, interrupt=True)
-    ctx = runner.open(lease)
+    ctx = runner.open(lease.job)
     ctx.cancel("stopping")
     assert runner.run(lease, ctx) == (Verdict.RELEASE, lease)
 
@@ -460,7 +460,7 @@ def test_what_one_job_sets_in_its_context_does_not_reach_the_next() -> None:
 
     runner, lease = a_runner(handler), a_lease()
     for _ in range(2):
-        runner.run(lease, runner.open(lease))
+        runner.run(lease, runner.open(lease.job))
     assert seen == ["none", "none"]
     assert LANGUAGE.get() == "none"
     assert current_job() is None

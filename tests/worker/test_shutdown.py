@@ -15,9 +15,9 @@ from scheduler.worker.shutdown import Shutdown
 from scheduler.worker.wake_event import WakeEvent
 
 
-def a_shutdown(timeout_grace: float, *wake: Callable[[], None]) -> Shutdown:
+def a_shutdown(timeout_grace: float, wake: Callable[[], None] = lambda: None) -> Shutdown:
     config = WorkerConfig(timeout_grace=timeout_grace)
-    return Shutdown(config, GuardedLogger(logging.getLogger("tests.shutdown")), *wake)
+    return Shutdown(config, GuardedLogger(logging.getLogger("tests.shutdown")), wake)
 
 
 def test_nothing_ends_before_it_is_asked_for() -> None:
@@ -26,11 +26,11 @@ def test_nothing_ends_before_it_is_asked_for() -> None:
     assert shutdown.until_cancel == shutdown.until_end == math.inf
 
 
-def test_a_wish_rings_everybody_after_it_is_there() -> None:
+def test_the_run_is_woken_once_the_request_is_recorded() -> None:
     seen = []
-    shutdown = a_shutdown(1.0, lambda: seen.append(shutdown.requested), lambda: seen.append(shutdown.requested))
+    shutdown = a_shutdown(1.0, lambda: seen.append((shutdown.requested, shutdown.until_end <= 5.0)))
     shutdown.request(5.0)
-    assert seen == [True, True]
+    assert seen == [(True, True)]
 
 
 def test_handlers_are_cancelled_timeout_grace_before_the_end() -> None:

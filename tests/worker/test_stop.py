@@ -512,18 +512,12 @@ def test_the_end_of_the_pump_is_heard_although_its_thread_has_not_ended_yet(
 ) -> None:
     """Else the stop would look once more, a second later."""
     parts = WorkerParts(harness)
-    lifecycle = Lifecycle(
-        harness.backend,
-        parts.config,
-        parts.runner,
-        metrics=harness.watch,
-        logger=parts.run.logger,
-        own_threads=OwnThreads(),
-    )
+    lifecycle = Lifecycle(parts.run, parts.runner, OwnThreads())
     lifecycle.shutdown.request(0.0)
+    lifecycle._pumping.stop()
     heard: Future[bool] = Future()
-    monkeypatch.setattr(lifecycle._woken, "set", lambda: heard.set_result(lifecycle._pumping))
-    assert not lifecycle._pumping
-    lifecycle._pump_thread.start()
+    monkeypatch.setattr(parts.run.woken, "set", lambda: heard.set_result(lifecycle._is_pumping))
+    assert not lifecycle._is_pumping
+    lifecycle._pumping.start()
     assert heard.result(SOON) is False
-    lifecycle._pump_thread.join(SOON)
+    assert lifecycle._pumping.join(SOON)

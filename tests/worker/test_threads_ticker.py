@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -159,3 +160,57 @@ def test_a_join_that_is_too_early_says_so(make: Make) -> None:
     ticker.start()
     assert not ticker.join(0.01)
     assert not ticker.join(-1.0)
+
+
+def test_a_store_that_is_away_is_not_asked_sooner_because_of_wake_ups(make: Make) -> None:
+    """No busy loop: a wake-up does not shorten the back-off."""
+    duty = Duty(*[BackendUnavailable("away") for _ in range(100)])
+    ticker = make(duty)
+    stop = threading.Event()
+
+    def wake() -> None:
+        while not stop.is_set():
+            ticker.set()
+            stop.wait(0.001)
+
+    waker = threading.Thread(target=wake)
+    waker.start()
+    began = time.monotonic()
+    ticker.start()
+    assert duty.wait_for(5)
+    took = time.monotonic() - began
+    stop.set()
+    waker.join()
+    assert duty.turns == 5
+    assert took >= 0.05 + 0.1 + 0.2 + 0.4  # half of 0.1, 0.2, 0.4, 0.8
+
+
+def test_a_stop_ends_the_back_off_at_once(make: Make) -> None:
+    duty = Duty(*[BackendUnavailable("away") for _ in range(100)])
+    ticker = make(duty, longest_back_off=3_600.0)
+    ticker._back_off._failures = 15  # the next wait takes half an hour at least
+    ticker.start()
+    assert duty.wait_for(1)
+    ticker.stop()
+    assert ticker.join(SOON)
+
+
+def test_after_an_outage_the_back_off_begins_anew(make: Make) -> None:
+    ticker = make(Duty(*[BackendUnavailable("away")] * 3, 0.0))
+    ticker._back_off._longest = 0.001
+    ticker.start()
+    assert ticker._duty.wait_for(5)  # type: ignore[attr-defined]  # ours
+    assert ticker._back_off._failures == 0
+
+
+@pytest.mark.parametrize("answer", [0.0, ZeroDivisionError()])
+def test_the_end_is_announced_on_the_thread_after_the_last_turn(make: Make, answer: float | BaseException) -> None:
+    ended: list[int | None] = []
+    duty = Duty(answer, answer)
+    ticker = make(duty, at_end=lambda: ended.append(threading.get_ident()))
+    ticker.start()
+    assert duty.wait_for(1)
+    assert ticker.join(0.01) or not ended
+    ticker.stop()
+    assert ticker.join(SOON)
+    assert ended == [ticker._thread.ident]
