@@ -43,7 +43,7 @@ class WorkerProcess:
             raise ConfigError("processes", "each process would have its own jobs: this backend lives in one process")
         # The application's own object, not a copy: its handlers may call its methods.
         worker.config = worker.with_config(**options.changes()).config
-        self._monitor = Ticker("scheduler-monitor", self._check, _log_failure, enter=lambda: None, lasting=True)
+        self._monitor = Ticker(name="scheduler-monitor", duty=self._check, crashed=_log_failure, lasting=True)
         self._exit_conditions = ExitConditions(worker, options, self._monitor.set)
         worker.metrics = MetricsGroup(self._counting, self._exit_conditions, worker.metrics)
         self._worker = worker

@@ -14,7 +14,6 @@ from scheduler.identity import new_token
 from scheduler.jobs import ErrorDetail
 from scheduler.leases import Failure, Lease
 from scheduler.limits import MAX_BATCH, check_count
-from scheduler.metrics import guarded
 from scheduler.worker import Worker
 from scheduler.worker.handlers import HandlerFunction
 from scheduler.worker.outcome import Outcome, Verdict, record
@@ -60,7 +59,7 @@ def drain(
     worker = handlers if isinstance(handlers, Worker) else _worker(backend, handlers)
     named = worker.config.queues if queues is None and worker is handlers else queues
     runs = check_count("limit", limit, at_least=1)
-    runner = worker._runner(backend, guarded(worker.metrics, worker._logger))
+    _, runner = worker._new_run(backend)
     ended: Counter[str] = Counter()
     errors: list[ErrorDetail] = []
     while ended.total() < runs:

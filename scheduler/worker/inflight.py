@@ -82,8 +82,8 @@ class InFlight:
         self._lock = threading.RLock()  # guards all below; re-entrant for signal handlers that read the health
         self._held: dict[LeaseKey, HeldJob] = {}  # not yet settled, released or lost
         self._buffered: deque[HeldJob] = deque()
-        self._running: set[HeldJob] = set()  # handlers that have not returned, of lost leases too, but no stuck ones
-        self._stuck: set[HeldJob] = set()
+        self._started: set[HeldJob] = set()  # handlers that have not returned, of lost leases too
+        self._stuck = 0  # of these, the given up
         self._outcomes: deque[Outcome] = deque()
         self._active_threads = 0  # pool threads in a shift, stuck ones included
         self._prefetching = True
@@ -95,39 +95,36 @@ class InFlight:
     @property
     def held(self) -> int:
         """Leases not yet settled, released or lost."""
-        with self._lock:
-            return len(self._held)
+        return len(self._held)  # one read of one object needs no lock
 
     @property
     def buffered(self) -> int:
         """Jobs that have not started."""
-        return len(self._buffered)  # one read of one deque needs no lock
+        return len(self._buffered)
 
     @property
     def stuck(self) -> int:
         """Handler threads that were given up on and have not returned."""
-        with self._lock:
-            return len(self._stuck)
+        return self._stuck
 
     @property
     def started(self) -> list[HeldJob]:
         """Jobs whose handler has not returned, stuck ones included."""
         with self._lock:
-            return [*self._running, *self._stuck]
+            return list(self._started)
 
     @property
     def unfinished(self) -> int:
         """Jobs buffered or whose handler has not returned, stuck ones not counted."""
         with self._lock:
-            return len(self._buffered) + len(self._running)
+            return len(self._buffered) + len(self._started) - self._stuck
 
     def room(self) -> int:
         """Return how many more jobs may be leased now."""
         with self._lock:
             buffer = self._queue_buffer if self._prefetching else 0
-            usable = (self._concurrency - len(self._stuck)) * (1 + buffer)
-            unfinished = len(self._buffered) + len(self._running)
-            return max(0, min(self._limit - len(self._held), usable - unfinished))
+            usable = (self._concurrency - self._stuck) * (1 + buffer)
+            return max(0, min(self._limit - len(self._held), usable - self.unfinished))
 
     # ---- the pump
 
@@ -136,11 +133,12 @@ class InFlight:
         with self._lock:
             if any(is_suspect(held.lease) for held in self._buffered):
                 return time.monotonic()
-            return max((held.begun for held in self._running if is_suspect(held.lease)), default=None)
+            begun = [held.begun for held in self._started if is_suspect(held.lease) and not held.given_up]
+            return max(begun, default=None)
 
     def holds(self, lease: Lease) -> bool:
         """Return whether *lease* is in the table."""
-        return lease.key in self._held  # one read of one dict needs no lock
+        return lease.key in self._held
 
     def take_in(self, leases: Iterable[Lease]) -> int:
         """Hold *leases*. Returns how many threads to wake for them."""
@@ -155,7 +153,7 @@ class InFlight:
                     self._conclude(held, released(lease))
                 else:
                     self._buffered.append(held)
-            coming = self._active_threads - len(self._running) - len(self._stuck)  # woken, and no job begun yet
+            coming = self._active_threads - len(self._started)  # woken, and no job begun yet
             woken = max(0, min(len(self._buffered) - coming, self._concurrency - self._active_threads))
             self._active_threads += woken
             return woken
@@ -213,7 +211,7 @@ class InFlight:
             held.context = context = self._open_context(held.lease.job)
             held.thread = threading.get_ident()
             held.begun = time.monotonic()
-            self._running.add(held)
+            self._started.add(held)
             if context.ends < self._watched_until:
                 self._watched_until = context.ends  # one wake-up is enough for all deadlines up to this one
                 self._wake_deadlines()
@@ -222,8 +220,8 @@ class InFlight:
     def finish(self, held: HeldJob, outcome: Outcome) -> HeldJob | None:
         """Take the outcome of *held*, then return as `begin`. It is dropped if the lease is lost or was given up."""
         with self._lock:
-            self._running.discard(held)
-            self._stuck.discard(held)
+            self._started.discard(held)
+            self._stuck -= held.given_up
             self._prefetching = True
             if not held.given_up and held.key in self._held:
                 self._conclude(held, outcome)
@@ -261,10 +259,9 @@ class InFlight:
     def give_up(self, held: HeldJob, outcome: Outcome) -> bool:
         """Record *outcome* without waiting for the handler. False if the handler has returned in the meantime."""
         with self._lock:
-            if held not in self._running:
+            if held not in self._started or held.given_up:
                 return False
-            self._running.discard(held)
-            self._stuck.add(held)
+            self._stuck += 1
             held.given_up = True
             if held.key in self._held:
                 self._conclude(held, outcome)
@@ -288,7 +285,8 @@ class InFlight:
             # The moment it was woken for stays, even if that job is done: else each of many short jobs wakes it.
             if time.monotonic() < self._watched_until:
                 until = min(until, self._watched_until)
-            for held in self._running:
-                until = min(until, held.deadline, held.gives_up_at(grace))
+            for held in self._started:
+                if not held.given_up:
+                    until = min(until, held.deadline, held.gives_up_at(grace))
             self._watched_until = until
             return until

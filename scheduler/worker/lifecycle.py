@@ -70,23 +70,27 @@ class Lifecycle:
 
         ticker = partial(Ticker, crashed=crashed, enter=enter)
         # Two threads: a renewal may wait for the store, and no deadline may wait with it.
-        heartbeat = Heartbeat(run, inflight)
         self._heartbeat = ticker(
-            "scheduler-heartbeat", heartbeat.beat, lasting=True, longest_back_off=config.heartbeat_interval
+            name="scheduler-heartbeat",
+            duty=Heartbeat(run, inflight).beat,
+            lasting=True,
+            longest_back_off=config.heartbeat_interval,
         )
-        deadlines = Deadlines(run, inflight, runner)
-        self._deadlines = ticker("scheduler-deadlines", deadlines.watch, wake_event=deadline_set, lasting=True)
-        self._pumping = ticker("scheduler-pump", self._pump.turn, wake_event=run.wake_event, at_end=self._settle_all)
+        watch = Deadlines(run, inflight, runner).watch
+        self._deadlines = ticker(name="scheduler-deadlines", duty=watch, wake_event=deadline_set, lasting=True)
+        turn, settle_all = self._pump.turn, self._settle_all
+        self._pumping = ticker(name="scheduler-pump", duty=turn, wake_event=run.wake_event, at_end=settle_all)
         promoter = Promoter(run)
         self._leasing = [  # those that end first
-            ticker("scheduler-promote", promoter.promote, wake_event=promoter.wake_event),
-            ticker("scheduler-recover", Recoverer(run).recover),
+            ticker(name="scheduler-promote", duty=promoter.promote, wake_event=promoter.wake_event),
+            ticker(name="scheduler-recover", duty=Recoverer(run).recover),
         ]
         if isinstance(run.backend, Wakeups):
             make_waiter = partial(run.backend.waiter, config.queues)
-            listener = Listener(make_waiter, ready=run.wake_event.set, sooner=promoter.sooner, logger=run.logger)
+            listener = Listener(run, make_waiter, sooner=promoter.sooner)
             interrupt, close = listener.interrupt, listener.close
-            self._leasing.append(ticker("scheduler-wakeups", listener.listen, interrupt=interrupt, at_end=close))
+            listening = ticker(name="scheduler-wakeups", duty=listener.listen, interrupt=interrupt, at_end=close)
+            self._leasing.append(listening)
         self._leasing.append(self._pumping)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from scheduler.abilities import Waiter, WakeReason
-from scheduler.logs import GuardedLogger
+from scheduler.worker.threads import Run
 
 _LONGEST_WAIT = 30.0  # seconds: a wait costs nothing, and is interrupted at a stop
 
@@ -17,25 +17,13 @@ class Listener:
     The waiter is made and closed on that thread, so that a store that is away when the worker starts is waited for like
     at any other time, and so that a waiter that does not return holds up nothing.
 
-    Args:
-        make_waiter: Returns a waiter for the worker's queues.
-        ready: Called when jobs may be ready to lease.
-        sooner: Called when a job may be due sooner than known.
-        logger: For a waiter that cannot be closed.
+    sooner: called when a job may be due sooner than known.
     """
 
-    def __init__(
-        self,
-        make_waiter: Callable[[], Waiter],
-        *,
-        ready: Callable[[], None],
-        sooner: Callable[[], None],
-        logger: GuardedLogger,
-    ) -> None:
+    def __init__(self, run: Run, make_waiter: Callable[[], Waiter], *, sooner: Callable[[], None]) -> None:
+        self._run = run
         self._make_waiter = make_waiter
-        self._ready = ready
         self._sooner = sooner
-        self._logger = logger
         self._waiter: Waiter | None = None
         self._interrupted = False
 
@@ -50,7 +38,7 @@ class Listener:
         # Read after the waiter has been made: an `interrupt` before that did not find it.
         reason = WakeReason.NONE if self._interrupted else self._waiter.wait(_LONGEST_WAIT)
         if WakeReason.JOBS_READY in reason:
-            self._ready()
+            self._run.wake_event.set()
         if WakeReason.EARLIER_DUE_TIME in reason:
             self._sooner()
         return 0.0
@@ -67,4 +55,4 @@ class Listener:
             if self._waiter is not None:
                 self._waiter.close()
         except Exception as error:  # noqa: BLE001 - the run's own error counts
-            self._logger.warning("The wake-ups could not be closed: %s", error)
+            self._run.logger.warning("The wake-ups could not be closed: %s", error)

@@ -13,7 +13,6 @@ from functools import partial
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, NoReturn, cast
 
-from scheduler.config import WorkerConfig
 from scheduler.errors import (
     Discard,
     InterruptReason,
@@ -27,8 +26,6 @@ from scheduler.errors import (
 from scheduler.jobs import ErrorDetail, Job
 from scheduler.leases import Completion, Failure, Lease
 from scheduler.limits import MAX_DELAY, MAX_RESULT
-from scheduler.logs import GuardedLogger
-from scheduler.metrics import Metrics
 from scheduler.retry import Delays, RetryPolicy, sane_delay
 from scheduler.serializers import Serializer
 from scheduler.worker.context import JobContext, enter
@@ -37,6 +34,7 @@ from scheduler.worker.inflight import InFlight
 from scheduler.worker.interrupt import Interruptible
 from scheduler.worker.log_lines import JobLog, fields, named
 from scheduler.worker.outcome import Outcome, Verdict, describe, describe_signal, put_back, released
+from scheduler.worker.threads import Run
 
 UNKNOWN_TYPE_WAITING = "UnknownTypeWaiting"
 """The kind of the error that marks when a worker first leased the job; unknown_type_timeout counts from it."""
@@ -46,29 +44,16 @@ _NOT_RUN = (Awaitable, GeneratorType, AsyncGeneratorType)
 
 
 class JobRunner:
-    """
-    Turns a lease into an `Outcome`, on the calling thread. All handler threads of the process that made it share it.
+    """Turns leases into outcomes, on the calling thread. All handler threads of the process that made it share it."""
 
-    keep_results: whether return values are encoded for the store. metrics: guarded, so that no hook raises.
-    """
-
-    def __init__(
-        self,
-        handlers: Handlers,
-        config: WorkerConfig,
-        *,
-        serializer: Serializer,
-        keep_results: bool,
-        metrics: Metrics,
-        logger: GuardedLogger,
-    ) -> None:
+    def __init__(self, run: Run, handlers: Handlers, serializer: Serializer) -> None:
+        self._config = run.config
+        self._metrics = run.metrics
+        self._logger = run.logger
+        self._log = JobLog(run.logger, run.config.log_errors)
+        self._keep_results = run.backend.retention.succeeded > 0.0
         self._handlers = handlers
-        self._config = config
         self._serializer = serializer
-        self._keep_results = keep_results
-        self._metrics = metrics
-        self._logger = logger
-        self._log = JobLog(logger, config.log_errors)
         self._process = os.getpid()
         self.open = partial(JobContext, loads=serializer.loads)
         """Returns the context of a run of the given job that starts now."""

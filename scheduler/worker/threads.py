@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from queue import SimpleQueue
 
 from scheduler.backend import Backend
@@ -38,6 +39,7 @@ def _nothing() -> None:
     """Do nothing."""
 
 
+@dataclass(eq=False, kw_only=True)
 class Ticker:
     """
     A thread that calls *duty*, which returns the seconds until its next call, until `stop()`.
@@ -45,42 +47,30 @@ class Ticker:
     While the store is away the duty is repeated, with back-off, without an end. Any other error is a bug: it is passed
     to *crashed* and ends the thread, unless *lasting*, which goes on for as long as it is needed. The thread is a
     daemon: an exiting interpreter does not wait for it.
-
-    Args:
-        name: The thread's name.
-        duty: Called on the thread.
-        crashed: Called on the thread, or on the one that calls `stop()`, with an error that is no passing failure.
-        enter: Called once, on the thread, before the first turn.
-        interrupt: Called by `stop()`, to end a duty that waits elsewhere.
-        at_end: Called once, on the thread, after the last turn. Must not raise.
-        wake_event: Ends a pause, as `set()` does; given where the duty's own module sets it.
-        lasting: Whether the thread goes on after an error.
-        longest_back_off: In seconds.
     """
 
-    def __init__(
-        self,
-        name: str,
-        duty: Callable[[], float],
-        crashed: Callable[[BaseException], None],
-        *,
-        enter: Callable[[], None],
-        interrupt: Callable[[], None] = _nothing,
-        at_end: Callable[[], None] = _nothing,
-        wake_event: WakeEvent | None = None,
-        lasting: bool = False,
-        longest_back_off: float = LONGEST_BACK_OFF,
-    ) -> None:
-        self._duty = duty
-        self._crashed = crashed
-        self._enter = enter
-        self._interrupt = interrupt
-        self._at_end = at_end
-        self._lasting = lasting
-        self._wake_event = WakeEvent() if wake_event is None else wake_event
+    name: str
+    duty: Callable[[], float]
+    """Called on the thread."""
+    crashed: Callable[[BaseException], None]
+    """Called on the thread, or on the one that calls `stop()`, with an error that is no passing failure."""
+    enter: Callable[[], None] = _nothing
+    """Called once, on the thread, before the first turn."""
+    interrupt: Callable[[], None] = _nothing
+    """Called by `stop()`, to end a duty that waits elsewhere."""
+    at_end: Callable[[], None] = _nothing
+    """Called once, on the thread, after the last turn. Must not raise."""
+    wake_event: WakeEvent = field(default_factory=WakeEvent)
+    """Ends a pause, as `set()` does; given where the duty's own module sets it."""
+    lasting: bool = False
+    """Whether the thread goes on after an error."""
+    longest_back_off: float = LONGEST_BACK_OFF
+    """In seconds."""
+
+    def __post_init__(self) -> None:
         self._stopping = False
-        self._back_off = BackOff(longest_back_off)
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._back_off = BackOff(self.longest_back_off)
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
 
     def start(self) -> None:
         """Start the thread; the first turn comes at once."""
@@ -88,16 +78,16 @@ class Ticker:
 
     def set(self) -> None:
         """Have the next turn now. Any thread."""
-        self._wake_event.set()
+        self.wake_event.set()
 
     def stop(self) -> None:
         """Ask the thread to end after the turn under way. Any thread."""
         self._stopping = True
-        self._wake_event.set()
+        self.wake_event.set()
         try:
-            self._interrupt()
+            self.interrupt()
         except BaseException as error:  # noqa: BLE001 - the other threads are to be stopped as well
-            self._crashed(error)
+            self.crashed(error)
 
     def join(self, timeout: float) -> bool:
         """Wait for the end up to *timeout* seconds; True if it has come. A thread never started counts as ended."""
@@ -107,28 +97,28 @@ class Ticker:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        self._enter()
+        self.enter()
         self._repeat()
-        self._at_end()
+        self.at_end()
 
     def _repeat(self) -> None:
         while not self._stopping:
             try:
-                pause = self._duty()
+                pause = self.duty()
                 self._back_off.reset()
                 if pause > 0.0 and not self._stopping:
-                    self._wake_event.wait(pause)
+                    self.wake_event.wait(pause)
             except BaseException as error:  # noqa: BLE001 - a service thread must not vanish, whatever was raised
                 if not is_transient(error):
-                    self._crashed(error)
-                    if not self._lasting:
+                    self.crashed(error)
+                    if not self.lasting:
                         return
                 self._rest(self._back_off.next())
 
     def _rest(self, pause: float) -> None:
         # A store that is away is not asked sooner because of a wake-up. Only a stop ends the rest.
         end = time.monotonic() + pause
-        while not self._stopping and self._wake_event.wait(end - time.monotonic()):
+        while not self._stopping and self.wake_event.wait(end - time.monotonic()):
             pass
 
 

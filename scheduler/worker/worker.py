@@ -139,22 +139,15 @@ class Worker:
         with self._starting:
             if self._lifecycle is not None:
                 raise SchedulerError("this worker is running already; one worker runs once at a time")
-            metrics = guarded(self.metrics, self._logger)
-            run = Run(self.backend, self.config, metrics, self._logger)
-            self._lifecycle = lifecycle = Lifecycle(run, self._runner(self.backend, metrics), self._own)
+            run, runner = self._new_run(self.backend)
+            self._lifecycle = lifecycle = Lifecycle(run, runner, self._own)
         log_start(self._logger, self.config, self._handlers.types, self.backend)
         return lifecycle
 
-    def _runner(self, backend: Backend, metrics: Metrics) -> JobRunner:
-        """Return what runs this worker's handlers on jobs of *backend*."""
-        return JobRunner(
-            self._handlers,
-            self.config,
-            serializer=self._serializer,
-            keep_results=backend.retention.succeeded > 0.0,
-            metrics=metrics,
-            logger=self._logger,
-        )
+    def _new_run(self, backend: Backend) -> tuple[Run, JobRunner]:
+        """Return what the threads of a run on *backend* share, and what runs this worker's handlers in it."""
+        run = Run(backend, self.config, guarded(self.metrics, self._logger), self._logger)
+        return run, JobRunner(run, self._handlers, self._serializer)
 
     def _work(self, lifecycle: Lifecycle) -> Report:
         self._own.enter()

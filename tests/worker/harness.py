@@ -182,14 +182,7 @@ class WorkerParts:
         self.run = Run(harness.backend, self.config, harness.watch, logger)
         self.shutdown, self.outage = self.run.shutdown, self.run.outage
         self.handlers = Handlers()
-        self.runner = JobRunner(
-            self.handlers,
-            self.config,
-            serializer=JsonSerializer(),
-            keep_results=harness.backend.retention.succeeded > 0.0,
-            metrics=harness.watch,
-            logger=logger,
-        )
+        self.runner = JobRunner(self.run, self.handlers, JsonSerializer())
         self.inflight = InFlight(self.config, open_context=self.runner.open, wake_deadlines=self._ring)
 
     def _ring(self) -> None:

@@ -20,6 +20,7 @@ from scheduler.leases import Completion, Failure, Lease
 from scheduler.limits import MAX_DELAY, MAX_RESULT
 from scheduler.logs import GuardedLogger
 from scheduler.metrics import CountingMetrics, Metrics
+from scheduler.queues import Retention
 from scheduler.retry import LONGEST_DELAY, Delays, RetryPolicy
 from scheduler.serializers import JsonSerializer, Serializer
 from scheduler.states import JobState
@@ -27,6 +28,8 @@ from scheduler.worker.context import JobContext, current_job
 from scheduler.worker.handlers import Handler, HandlerFunction, Handlers
 from scheduler.worker.outcome import Outcome, Verdict
 from scheduler.worker.runner import JobRunner
+from scheduler.worker.threads import Run
+from scheduler_backends.memory import MemoryBackend
 from worker.hostile import HOSTILE, name_of
 from worker.test_context import NOW
 
@@ -65,14 +68,13 @@ def a_runner(
     handlers = Handlers()
     if function is not None:
         handlers.register("work", Handler(function=function, retry_policy=retry_policy, interrupt=interrupt))
-    return JobRunner(
-        handlers,
+    run = Run(
+        MemoryBackend(retention=Retention(succeeded=3_600.0 if keep_results else 0.0)),
         WorkerConfig(retry_policy=worker_policy or RetryPolicy(), **config),  # type: ignore[arg-type]  # by name
-        serializer=serializer or JsonSerializer(),
-        keep_results=keep_results,
-        metrics=metrics or CountingMetrics(),
-        logger=GuardedLogger(logging.getLogger("tests.runner")),
+        metrics or CountingMetrics(),
+        GuardedLogger(logging.getLogger("tests.runner")),
     )
+    return JobRunner(run, handlers, serializer or JsonSerializer())
 
 
 def run(function: HandlerFunction, lease: Lease | None = None, **options: object) -> Outcome:
