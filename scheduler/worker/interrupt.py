@@ -203,11 +203,8 @@ class _Hook:
 
     def __init__(self, before: Callable[[sys.UnraisableHookArgs], object]) -> None:
         self._before = before
-        self._here, self._raised, self._stopper = (
-            here,
-            _Raised,
-            _Stopper,
-        )  # modules are emptied at the end
+        # Kept here, since modules are emptied at the end.
+        self._here, self._raised, self._stopper = here, _Raised, _Stopper
 
     def __call__(self, unraisable: sys.UnraisableHookArgs) -> None:
         run = self._here.run

@@ -42,8 +42,8 @@ class Heartbeat:
         end = time.monotonic() + self._run.config.heartbeat_interval
         leases = self._inflight.renewable()
         if leases:
-            with self._run.outage.calling("renew"):
-                renewal = self._run.backend.renew(leases, self._run.config.lease_duration)
+            call, backend = self._run.outage.call, self._run.backend
+            renewal = call("renew", backend.renew, leases, self._run.config.lease_duration)
             self._run.metrics.renewed(len(leases) - len(renewal.refused))
             # Leases that were settled since they were read are refused too; they are not lost.
             lost = self._inflight.mark_lost(renewal.refused)
@@ -73,8 +73,8 @@ class Promoter:
     def promote(self) -> float:
         """Promote the jobs that are due, and wake the pump for them. The next call comes at a due time, or a poll."""
         wakeups, before = self._wakeups, time.monotonic()
-        with self._run.outage.calling("promote_due"):
-            promotion = self._run.backend.promote_due(self._run.config.queues, _PROMOTED)
+        call, backend = self._run.outage.call, self._run.backend
+        promotion = call("promote_due", backend.promote_due, self._run.config.queues, _PROMOTED)
         if promotion.moved:
             self._run.metrics.promoted(promotion.moved)
         due = math.inf if promotion.next_due is None else before + promotion.next_due
@@ -108,8 +108,8 @@ class Recoverer:
         return pause
 
     def _recover(self) -> float:
-        with self._run.outage.calling("recover_expired"):
-            recovery = self._run.backend.recover_expired(self._run.config.queues, _RECOVERED)
+        call, backend = self._run.outage.call, self._run.backend
+        recovery = call("recover_expired", backend.recover_expired, self._run.config.queues, _RECOVERED)
         if recovery.ready or recovery.dead:
             self._run.metrics.recovered(recovery)
             self._run.logger.warning(
@@ -125,9 +125,8 @@ class Recoverer:
 
     def _trim(self) -> bool:
         """Trim a batch. True if more may wait: jobs must not finish faster than they are trimmed."""
-        with self._run.outage.calling("trim"):
-            trimmed = self._run.backend.trim(self._run.config.queues, _TRIMMED)
-        if trimmed >= _TRIMMED:
+        call, backend = self._run.outage.call, self._run.backend
+        if call("trim", backend.trim, self._run.config.queues, _TRIMMED) >= _TRIMMED:
             return True
         self._next_trim = time.monotonic() + _TRIM_EVERY
         return False

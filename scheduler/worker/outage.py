@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
 from scheduler.config import WorkerConfig
 from scheduler.errors import BackendClosed, BackendError, BackendUnavailable, NotSupported, SchemaMismatch
@@ -14,6 +14,8 @@ from scheduler.logs import GuardedLogger
 from scheduler.metrics import Metrics
 from scheduler.worker.shutdown import Shutdown
 
+P = ParamSpec("P")
+T = TypeVar("T")
 LONGEST_BACK_OFF = 2.0  # seconds
 RECOVERY_MARGIN = 2.0  # seconds beyond a heartbeat: the longest back-off of the workers that hold leases
 _LOG_EVERY = 30.0  # seconds between two log lines about one outage
@@ -68,11 +70,10 @@ class Outage:
         self._failing_to_write = False
         self._last_logged = 0.0
 
-    @contextmanager
-    def calling(self, operation: str) -> Iterator[None]:
-        """Record whether the call of the contract in this block succeeds. Errors pass through."""
+    def call(self, operation: str, method: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        """Call a method of the contract, and record whether that succeeds. Errors pass through."""
         try:
-            yield
+            result = method(*args, **options)
         except BackendError as error:
             if is_transient(error):
                 self._failed(operation, error)
@@ -80,6 +81,7 @@ class Outage:
                     self._shutdown.crashed(error)
             raise
         self._succeeded(operation)
+        return result
 
     def _succeeded(self, operation: str) -> None:
         self._has_succeeded = True

@@ -72,10 +72,15 @@ class Pump:
         config = self._run.config
         token = self._unanswered or new_token()
         self._unanswered = token
-        with self._run.outage.calling("lease"):
-            leases = self._run.backend.lease(
-                config.queues, token=token, worker_id=config.worker_id, duration=config.lease_duration, limit=want
-            )
+        leases = self._run.outage.call(
+            "lease",
+            self._run.backend.lease,
+            config.queues,
+            token=token,
+            worker_id=config.worker_id,
+            duration=config.lease_duration,
+            limit=want,
+        )
         if leases:
             kept, apart = ([*leases], []) if self._run.shutdown.requested else set_apart(self._inflight, leases)
             if apart:
@@ -140,8 +145,7 @@ class Pump:
     def _record(self, verdict: Verdict, outcomes: Sequence[Outcome]) -> None:
         leases = [outcome.lease for outcome in outcomes]
         try:
-            with self._run.outage.calling(verdict):
-                refused = set(record(self._run.backend, verdict, outcomes))
+            refused = set(self._run.outage.call(verdict, record, self._run.backend, verdict, outcomes))
         except BackendError:
             self._uncertain.update(leases)
             raise

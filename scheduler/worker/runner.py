@@ -77,13 +77,10 @@ class JobRunner:
         if os.getpid() != self._process:
             _end_child(error)
         try:
-            if error is None:
-                outcome = self._succeeded(lease, handler, result)
-            else:
-                outcome = self._raised(lease, handler, ctx, error)
+            outcome = self._succeeded(lease, result) if error is None else self._raised(lease, ctx, error)
         except BaseException as fault:  # noqa: BLE001 - a property of what was returned or raised may raise when it is read
             error = fault if error is None else error
-            outcome = self._failed(lease, handler, describe(error), error)
+            outcome = self._failed(lease, describe(error), error)
         finally:
             # Its traceback leads back to this frame: the cycle would keep alive what the handler held.
             error = None
@@ -95,7 +92,7 @@ class JobRunner:
         job = lease.job
         message = f"the handler ran past its timeout of {job.timeout:g} s and did not return"
         detail = ErrorDetail(kind=JobTimeout.__name__, message=message, traceback=stack)
-        return self._failed(lease, self._handlers.find(job.type), detail, None)
+        return self._failed(lease, detail, None)
 
     def _unknown_type(self, lease: Lease) -> Outcome:
         """
@@ -132,7 +129,7 @@ class JobRunner:
         except BaseException as error:  # noqa: BLE001 - no exception of any class may cost the thread
             return None, error
 
-    def _succeeded(self, lease: Lease, handler: Handler, result: object) -> Outcome:
+    def _succeeded(self, lease: Lease, result: object) -> Outcome:
         if result is None:
             return Outcome(Verdict.COMPLETE, Completion(lease=lease))
         kind = type(result)  # not isinstance, which runs code of the result's own class
@@ -140,7 +137,7 @@ class JobRunner:
             if kind is CoroutineType:  # else it warns, wherever it is collected, that it was never awaited
                 cast("CoroutineType[Any, Any, Any]", result).close()
             message = f"the handler returned a {kind.__name__}, which nobody runs"
-            return self._failed(lease, handler, ErrorDetail(kind=InvalidHandler.__name__, message=message), None)
+            return self._failed(lease, ErrorDetail(kind=InvalidHandler.__name__, message=message), None)
         return Outcome(Verdict.COMPLETE, Completion(lease=lease, result=self._encoded(lease, result)))
 
     def _encoded(self, lease: Lease, result: object) -> bytes | None:
@@ -159,11 +156,11 @@ class JobRunner:
             return None
         return encoded
 
-    def _raised(self, lease: Lease, handler: Handler, ctx: JobContext, error: BaseException) -> Outcome:
+    def _raised(self, lease: Lease, ctx: JobContext, error: BaseException) -> Outcome:
         kind = type(error)  # as above
         # If the handler was not cancelled, a JobInterrupted that it raises is an exception like any other.
         if issubclass(kind, JobInterrupted) and ctx.reason is not None:
-            return self._interrupted(lease, handler, ctx.reason, error)
+            return self._interrupted(lease, ctx.reason, error)
         if issubclass(kind, Snooze) and (delay := _asked(error)) is not None:
             return put_back(lease, delay)
         if issubclass(kind, Discard):
@@ -171,41 +168,34 @@ class JobRunner:
             self._log.dead(lease.job, detail, error)
             return Outcome(Verdict.BURY, Failure(lease=lease, error=detail))
         if issubclass(kind, Retry):
-            return self._failed(lease, handler, describe_signal(error), error, delay=_asked(error))
+            return self._failed(lease, describe_signal(error), error, _asked(error))
         # Also a Snooze without a number: put back without a delay it would run again and again without an end.
-        return self._failed(lease, handler, describe(error), error)
+        return self._failed(lease, describe(error), error)
 
-    def _interrupted(self, lease: Lease, handler: Handler, reason: InterruptReason, error: BaseException) -> Outcome:
+    def _interrupted(self, lease: Lease, reason: InterruptReason, error: BaseException) -> Outcome:
         if reason != "timeout":
             return released(lease)  # if its lease is lost, the job is not held any more, and this outcome is dropped
         message = f"the handler was interrupted at its timeout of {lease.job.timeout:g} s"
         detail = ErrorDetail(kind=JobTimeout.__name__, message=message, traceback=describe(error).traceback)
-        return self._failed(lease, handler, detail, error)
+        return self._failed(lease, detail, error)
 
     def _failed(
-        self,
-        lease: Lease,
-        handler: Handler | None,
-        error: ErrorDetail,
-        raised: BaseException | None,
-        *,
-        delay: float | None = None,
+        self, lease: Lease, error: ErrorDetail, raised: BaseException | None, delay: float | None = None
     ) -> Outcome:
         job = lease.job
         if job.attempts > job.max_retries:
             self._log.dead(job, error, raised)
             return Outcome(Verdict.BURY, Failure(lease=lease, error=error))
         if delay is None:
-            delay = sane_delay(self._policy(job, handler), job.attempts, _FALLBACK)
+            delay = sane_delay(self._policy(job), job.attempts, _FALLBACK)
         self._log.failed(job, error, delay, raised)
         return Outcome(Verdict.RETRY, Failure(lease=lease, delay=delay, error=error))
 
-    def _policy(self, job: Job, handler: Handler | None) -> Delays:
-        if job.retry_policy is not None:
-            return job.retry_policy
-        if handler is not None and handler.retry_policy is not None:
-            return handler.retry_policy
-        return self._config.retry_policy
+    def _policy(self, job: Job) -> Delays:
+        handler = self._handlers.find(job.type)
+        of_handler = None if handler is None else handler.retry_policy
+        policies = job.retry_policy, of_handler, self._config.retry_policy
+        return next(policy for policy in policies if policy is not None)
 
 
 def _asked(signal: BaseException) -> float | None:

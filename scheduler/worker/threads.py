@@ -122,6 +122,7 @@ class Ticker:
             pass
 
 
+@dataclass(eq=False)
 class BoundedPool:
     """
     At most *concurrency* handler threads, each started when it is first needed. It wakes threads; it queues no jobs.
@@ -133,18 +134,12 @@ class BoundedPool:
     worker, so that a worker with enough to do would keep the interpreter for ever, as would a stuck thread.
     """
 
-    def __init__(
-        self,
-        concurrency: int,
-        shift: Callable[[], None],
-        crashed: Callable[[BaseException], None],
-        *,
-        enter: Callable[[], None],
-    ) -> None:
-        self._concurrency = concurrency
-        self._shift = shift
-        self._crashed = crashed
-        self._enter = enter
+    concurrency: int
+    shift: Callable[[], None]
+    crashed: Callable[[BaseException], None]
+    enter: Callable[[], None]
+
+    def __post_init__(self) -> None:
         self._threads: list[threading.Thread] = []
         self._idle = threading.Semaphore(0)  # threads that wait and that no call is meant for
         self._calls: SimpleQueue[bool] = SimpleQueue()  # False = end
@@ -152,7 +147,7 @@ class BoundedPool:
     def wake_threads(self, threads: int) -> None:
         """Have so many more threads run a shift. The caller keeps the number of running shifts within bounds."""
         for _ in range(threads):
-            if not self._idle.acquire(blocking=False) and len(self._threads) < self._concurrency:
+            if not self._idle.acquire(blocking=False) and len(self._threads) < self.concurrency:
                 name = f"scheduler-job_{len(self._threads)}"
                 thread = threading.Thread(target=self._work, name=name, daemon=True)
                 thread.start()  # raises if the system allows this process no more
@@ -168,12 +163,12 @@ class BoundedPool:
                 thread.join()
 
     def _work(self) -> None:
-        self._enter()
+        self.enter()
         while self._calls.get():
             try:
-                self._shift()
+                self.shift()
             except BaseException as error:  # noqa: BLE001 - a bug of ours must not end the thread unreported
-                self._crashed(error)
+                self.crashed(error)
             self._idle.release()
 
 

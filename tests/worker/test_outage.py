@@ -48,13 +48,16 @@ def an_outage(metrics: CountingMetrics | None = None, **config: float) -> Outage
 
 def fail(outage: Outage, error: BaseException | None = None) -> None:
     error = error or BackendUnavailable("away")
-    with pytest.raises(type(error)), outage.calling("lease"):
-        raise error
+    with pytest.raises(type(error)):
+        outage.call("lease", raise_it, error)
+
+
+def raise_it(error: BaseException) -> None:
+    raise error
 
 
 def succeed(outage: Outage) -> None:
-    with outage.calling("lease"):
-        pass
+    outage.call("lease", lambda: None)
 
 
 @pytest.mark.parametrize("error", [BackendUnavailable("x"), BackendError("x"), TopologyError("x")])
