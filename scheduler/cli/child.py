@@ -42,13 +42,13 @@ class Child:
         self.predecessor = predecessor
         self.started = time.monotonic()
         self.status: Status | None = None
-        self.silence: float | None = None  # seconds since its last message, None = its worker does not run yet
+        self.silence = 0.0  # seconds since its last message
         self.grace = _DEFAULT_GRACE  # seconds that its stop may take
         self.announced_exit: int | None = None
         self.connected = True  # until the process has closed its end of the socket
         self._partial_line = b""
         self._stop_requested = False
-        self._running_since = math.inf  # by time.monotonic()
+        self._running_since = math.inf  # by time.monotonic(); inf = its worker does not run yet
         self.socket, theirs = socket.socketpair()
         self.socket.setblocking(False)
         options = replace(options, worker_id=worker_id)
@@ -69,7 +69,7 @@ class Child:
     @property
     def began(self) -> bool:
         """Whether its worker has run: before that it holds no job."""
-        return self.silence is not None
+        return self._running_since < math.inf
 
     @property
     def stopped_before_start(self) -> bool:
@@ -88,7 +88,7 @@ class Child:
         except BlockingIOError:
             return
         self.connected = bool(data)
-        if data and self.silence is not None:
+        if data:
             self.silence = 0.0
         *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         for line in lines:
@@ -100,21 +100,24 @@ class Child:
                 self.status = message
             case Running():
                 self.grace = message.grace
-                self.silence, self._running_since = 0.0, time.monotonic()
+                self._running_since = time.monotonic()
             case Exiting():
                 self.announced_exit = message.status
 
     def present_status(self) -> Status | None:
         """Return the last status, None if none has come. A silent process is not ready."""
-        if self.status is None or (self.silence or 0.0) < _NOT_READY_AFTER:
+        if self.status is None or self.silence < _NOT_READY_AFTER:
             return self.status
         return replace(self.status, ready=False)
 
     def is_silent(self, seconds: float, limit: float) -> bool:
-        """Add *seconds* to the time since the last message; True once it exceeds *limit* and stacks were dumped."""
-        if self.silence is None:
-            return False
-        before, self.silence = self.silence, self.silence + seconds
+        """
+        Add *seconds* to the time since the last message; True once it exceeds *limit* and stacks were dumped.
+
+        The time does not count before its worker runs: an import may take long.
+        """
+        before = self.silence
+        self.silence = before + seconds if self.began else 0.0
         if before < limit <= self.silence:
             # Handled in C: it works even if a thread never releases the interpreter's lock.
             self.process.send_signal(signal.SIGUSR1)

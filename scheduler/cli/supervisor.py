@@ -9,10 +9,8 @@ import select
 import signal
 import socket
 import time
-from collections import deque
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
-from types import FrameType
+from contextlib import ExitStack
 
 from scheduler.cli import signals
 from scheduler.cli.child import Child, Slot, reap_orphans
@@ -41,8 +39,7 @@ class Supervisor:
         self._options = options
         name = options.worker_id or f"{socket.gethostname()[:100]}:{os.getpid()}"
         self._slots = [Slot(number, name) for number in range(options.processes)]
-        self._wake_fd = -1  # the end of a pipe, into which Python writes when a signal comes
-        self._signals: deque[int] = deque()
+        self._wake_fd = -1  # the reading end of a pipe, into which Python writes the numbers of signals
         self._service = ServiceManager()
         self._stopping = False
         self._stop_requested: float | None = None  # when TERM or INT came, by time.monotonic()
@@ -68,19 +65,15 @@ class Supervisor:
         return self._worst_exit
 
     def _install_signal_handlers(self, stack: ExitStack) -> None:
-        # A handler only notes the number; the pipe ends the wait in poll().
+        # The handlers do nothing: Python writes each signal's number into the pipe, which ends the wait in poll().
         self._wake_fd, writer = os.pipe()
         for end in (self._wake_fd, writer):
             os.set_blocking(end, False)
             stack.callback(os.close, end)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         stack.callback(signal.set_wakeup_fd, -1)
-
-        def note(number: int, _frame: FrameType | None) -> None:
-            self._signals.append(number)
-
         for number in _HANDLED:
-            signal.signal(number, note)
+            signal.signal(number, lambda *_: None)
 
     def _turn(self) -> None:
         now = time.monotonic()
@@ -89,11 +82,11 @@ class Supervisor:
             if now >= slot.start_at:
                 slot.start_child(self._options)
         self._service.report(self._status(), started=all(slot.runs for slot in self._slots), stopping=self._stopping)
-        self._wait(min([_LONGEST_WAIT, *(slot.start_at - now for slot in empty if slot.child is None)]))
+        received = self._wait(min([_LONGEST_WAIT, *(slot.start_at - now for slot in empty if slot.child is None)]))
         for child in self._children():
             child.read()
-        while self._signals:
-            self._handle_signal(self._signals.popleft())
+        for number in received:
+            self._handle_signal(number)
         for slot in self._slots:
             self._reap(slot)
         reap_orphans({child.process.pid for child in self._children()})
@@ -101,14 +94,17 @@ class Supervisor:
         if self._kill_at is not None and time.monotonic() >= self._kill_at:
             self._kill()
 
-    def _wait(self, seconds: float) -> None:
-        """Wait until a signal or a message comes. A process that has closed its socket shows its end by its status."""
+    def _wait(self, seconds: float) -> bytes:
+        """Wait until a signal or a message comes. Returns the numbers of the signals that have come."""
         poll = select.poll()
+        # A process that has closed its socket shows its end by its exit status.
         for descriptor in (self._wake_fd, *(child.socket.fileno() for child in self._children() if child.connected)):
             poll.register(descriptor, select.POLLIN)
         poll.poll(max(0.0, seconds) * 1_000)
-        with suppress(BlockingIOError):
-            os.read(self._wake_fd, 4096)
+        try:
+            return os.read(self._wake_fd, 4096)
+        except BlockingIOError:
+            return b""
 
     # ---- children
 
