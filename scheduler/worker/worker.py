@@ -83,9 +83,7 @@ class Worker:
         """
         Decorate the function that handles *job_type*. The function itself is not changed.
 
-        It is called as handler(job, ctx), on several threads at a time. retry_policy: for jobs that have none; None =
-        the worker's. interrupt: when the job is cancelled, also raise `JobInterrupted` in its thread. Raises
-        `DuplicateHandler`, or `InvalidHandler` for coroutine and generator functions.
+        The arguments and errors are those of `handle`.
         """
         if not isinstance(job_type, str):
             raise InvalidHandler(
@@ -107,7 +105,19 @@ class Worker:
         retry_policy: Delays | None = None,
         interrupt: bool = False,
     ) -> None:
-        """Register *function* for *job_type*, as the decorator `handler` does."""
+        """
+        Register a handler.
+
+        Args:
+            job_type: The type of the jobs that it handles.
+            function: Called as function(job, ctx), on several threads at a time.
+            retry_policy: For jobs that have none; None = the worker's.
+            interrupt: When the job is cancelled, also raise `JobInterrupted` in the handler's thread.
+
+        Raises:
+            DuplicateHandler: The type has a handler already.
+            InvalidHandler: It cannot be called so, or is a coroutine or generator function.
+        """
         self._handlers.register(job_type, Handler(function=function, retry_policy=retry_policy, interrupt=interrupt))
 
     def with_config(self, **changes: object) -> Worker:

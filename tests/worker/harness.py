@@ -42,7 +42,7 @@ class OpenBackend(Protocol):
 
 
 class Watch(CountingMetrics):
-    """Counts, and wakes whoever waits for something to become true."""
+    """Counts, and wakes the threads that wait for something to become true."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -177,13 +177,13 @@ class WorkerParts:
     def __init__(self, harness: WorkerHarness, **changes: object) -> None:
         self.harness = harness
         self.config = harness.config(**changes)
-        self.rings = 0  # of the deadlines' wake_event
+        self.wake_ups = 0  # of the deadlines' thread
         logger = GuardedLogger(logging.getLogger("scheduler.worker"))
         self.run = Run(harness.backend, self.config, harness.watch, logger)
         self.shutdown, self.outage = self.run.shutdown, self.run.outage
         self.handlers = Handlers()
         self.runner = JobRunner(self.run, self.handlers, JsonSerializer())
-        self.inflight = InFlight(self.config, open_context=self.runner.open, wake_deadlines=self._ring)
+        self.inflight = InFlight(self.config, open_context=self.runner.open, wake_deadlines=self._wake)
 
-    def _ring(self) -> None:
-        self.rings += 1
+    def _wake(self) -> None:
+        self.wake_ups += 1

@@ -172,7 +172,7 @@ def test_a_type_that_no_job_can_have_is_refused(job_type: str) -> None:
     assert raised.value.field == "type"
 
 
-def test_a_retry_policy_that_tells_no_delay_is_refused() -> None:
+def test_a_retry_policy_without_a_delay_is_refused() -> None:
     with pytest.raises(ConfigError) as raised:
         Handlers().register("work", Handler(function=print, retry_policy=5.0))  # type: ignore[arg-type]  # as a user may
     assert raised.value.field == "retry_policy"

@@ -78,7 +78,9 @@ def test_with_nothing_held_there_is_no_call(harness: WorkerHarness, beating: Mak
     assert harness.faults.count("renew") == 0
 
 
-def test_a_refused_job_is_lost_its_handler_is_told_and_the_pump_has_room(harness: WorkerHarness, beating: Make) -> None:
+def test_a_refused_job_is_lost_its_handler_is_cancelled_and_the_pump_has_room(
+    harness: WorkerHarness, beating: Make
+) -> None:
     """Guarantee 2: another worker holds it by now."""
     parts = beating()
     lost, kept = parts.hold(2)
@@ -132,7 +134,9 @@ def test_with_short_leases_the_back_off_is_no_longer_than_a_heartbeat(harness: W
 
 
 @pytest.mark.parametrize("error", [BackendClosed, ZeroDivisionError, SystemExit])
-def test_what_no_repeat_heals_is_raised(harness: WorkerHarness, beating: Make, error: type[BaseException]) -> None:
+def test_an_error_that_no_repeat_can_fix_is_raised(
+    harness: WorkerHarness, beating: Make, error: type[BaseException]
+) -> None:
     parts = beating()
     parts.hold(1)
     harness.faults.before("renew", error=lambda: error("x"))

@@ -43,7 +43,7 @@ def pumped(harness: WorkerHarness) -> Callable[..., Pumped]:
 Make = Callable[..., Pumped]
 
 
-def test_a_turn_leases_as_much_as_there_is_room_for_and_calls_threads_in(harness: WorkerHarness, pumped: Make) -> None:
+def test_a_turn_leases_as_much_as_there_is_room_for_and_wakes_threads(harness: WorkerHarness, pumped: Make) -> None:
     parts = pumped(concurrency=3, queue_buffer=1)
     harness.add_many(10)
     parts.turn()
@@ -268,7 +268,7 @@ def test_a_lost_answer_and_a_renewal_after_it_are_no_lost_lease(harness: WorkerH
 
 @pytest.mark.parametrize("error", [BackendClosed, ZeroDivisionError, SystemExit])
 @pytest.mark.parametrize("method", ["lease", "complete"])
-def test_what_no_repeat_heals_is_raised(
+def test_an_error_that_no_repeat_can_fix_is_raised(
     harness: WorkerHarness, pumped: Make, method: str, error: type[BaseException]
 ) -> None:
     parts = pumped(concurrency=1, queue_buffer=0)

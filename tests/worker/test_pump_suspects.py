@@ -40,7 +40,7 @@ def test_the_delay_is_jittered() -> None:
 
 @pytest.mark.parametrize("lost", [True, False])
 def test_the_next_one_is_taken_when_the_handler_of_the_first_has_returned(*, lost: bool) -> None:
-    """Its thread may kill the process as long as it runs, whoever holds the job by then."""
+    """Its thread may kill the process as long as it runs, even if another worker holds the job by then."""
     table = Table(concurrency=4)
     first = some(1, crashes=2)
     assert take(table, first) == []

@@ -468,7 +468,7 @@ def test_what_one_job_sets_in_its_context_does_not_reach_the_next() -> None:
     assert current_job() is None
 
 
-def test_metrics_hear_of_the_start_and_of_the_end_with_its_verdict() -> None:
+def test_metrics_are_called_at_the_start_and_at_the_end_with_its_verdict() -> None:
     heard: list[tuple[object, ...]] = []
 
     class Hears(Metrics):
@@ -597,7 +597,7 @@ def test_a_message_stays_one_line_of_bounded_length(caplog: pytest.LogCaptureFix
 
 
 @pytest.mark.parametrize("make", HOSTILE, ids=map(name_of, HOSTILE))
-def test_no_exception_costs_the_line_that_tells_of_it(make: Callable[[], BaseException], tmp_path: Path) -> None:
+def test_no_exception_costs_the_line_that_reports_it(make: Callable[[], BaseException], tmp_path: Path) -> None:
     """Handlers of logging drop a line whose traceback they cannot format or encode."""
     logger = logging.getLogger("tests.runner")
     handler = logging.FileHandler(tmp_path / "log", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""When a run is to end: the nearest of all requests counts, whoever makes them, in whatever order."""
+"""When a run is to end: the nearest of all requests counts, from any thread and in any order."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_of_a_short_time_only_a_quarter_is_kept_for_cancelled_handlers() -> None
     assert 5.0 < shutdown.until_cancel <= 6.0
 
 
-def test_a_later_wish_only_brings_the_end_nearer() -> None:
+def test_a_later_request_only_brings_the_end_nearer() -> None:
     shutdown = a_shutdown(1.0)
     shutdown.request(50.0)
     shutdown.request(500.0)
@@ -71,7 +71,7 @@ def test_an_endless_stop_can_be_shortened() -> None:
     assert shutdown.until_end <= 3.0
 
 
-def test_the_shortest_of_wishes_from_many_threads_and_signals_counts() -> None:
+def test_the_shortest_of_requests_from_many_threads_and_signals_counts() -> None:
     shutdown = a_shutdown(1.0, WakeEvent().set)
 
     def ask_often() -> None:

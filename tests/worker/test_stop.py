@@ -248,7 +248,7 @@ def test_stop_waits_for_the_end_and_says_so(harness: WorkerHarness, held: Held) 
         assert running.report().settled == 1
 
 
-def test_many_threads_may_stop_and_all_hear_of_the_end(harness: WorkerHarness, held: Held) -> None:
+def test_many_threads_may_stop_and_all_return_at_the_end(harness: WorkerHarness, held: Held) -> None:
     harness.add()
     worker = harness.worker(held)
     with Running(worker), ThreadPoolExecutor(8) as pool:
@@ -507,7 +507,7 @@ def test_interrupted_handlers_end_with_the_stop(harness: WorkerHarness) -> None:
     assert harness.job(job.id).attempts == 0
 
 
-def test_the_end_of_the_pump_is_heard_although_its_thread_has_not_ended_yet(
+def test_the_end_of_the_pump_is_noticed_although_its_thread_has_not_ended_yet(
     harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the stop would look once more, a second later."""
