@@ -14,10 +14,9 @@ from contextlib import ExitStack
 
 from scheduler.cli import signals
 from scheduler.cli.child import Child, Slot, reap_orphans
-from scheduler.cli.exits import Exit
 from scheduler.cli.health_port import serve_health
 from scheduler.cli.options import WorkerOptions
-from scheduler.cli.protocol import Status
+from scheduler.cli.protocol import Exit, Status
 from scheduler.cli.systemd import ServiceManager
 from scheduler.logs import printable
 

@@ -42,8 +42,7 @@ class Heartbeat:
         end = time.monotonic() + self._run.config.heartbeat_interval
         leases = self._inflight.renewable()
         if leases:
-            call, backend = self._run.outage.call, self._run.backend
-            renewal = call("renew", backend.renew, leases, self._run.config.lease_duration)
+            renewal = self._run.outage.call("renew", self._run.backend.renew, leases, self._run.config.lease_duration)
             self._run.metrics.renewed(len(leases) - len(renewal.refused))
             # Leases that were settled since they were read are refused too; they are not lost.
             lost = self._inflight.mark_lost(renewal.refused)
@@ -125,8 +124,8 @@ class Recoverer:
 
     def _trim(self) -> bool:
         """Trim a batch. True if more may wait: jobs must not finish faster than they are trimmed."""
-        call, backend = self._run.outage.call, self._run.backend
-        if call("trim", backend.trim, self._run.config.queues, _TRIMMED) >= _TRIMMED:
+        trimmed = self._run.outage.call("trim", self._run.backend.trim, self._run.config.queues, _TRIMMED)
+        if trimmed >= _TRIMMED:
             return True
         self._next_trim = time.monotonic() + _TRIM_EVERY
         return False

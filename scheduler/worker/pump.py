@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from scheduler.errors import BackendError, WorkerCrashed
 from scheduler.identity import new_token
@@ -72,15 +73,8 @@ class Pump:
         config = self._run.config
         token = self._unanswered or new_token()
         self._unanswered = token
-        leases = self._run.outage.call(
-            "lease",
-            self._run.backend.lease,
-            config.queues,
-            token=token,
-            worker_id=config.worker_id,
-            duration=config.lease_duration,
-            limit=want,
-        )
+        lease = partial(self._run.backend.lease, config.queues, token=token, worker_id=config.worker_id, limit=want)
+        leases = self._run.outage.call("lease", lease, duration=config.lease_duration)
         if leases:
             kept, apart = ([*leases], []) if self._run.shutdown.requested else set_apart(self._inflight, leases)
             if apart:

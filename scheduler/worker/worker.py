@@ -8,7 +8,6 @@ import math
 import os
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self, TypeVar
 
 from scheduler.backend import Backend
@@ -235,9 +234,7 @@ class Worker:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
         """Stop within shutdown_grace. Raises what the run raised, unless the block raised too."""
         self.stop()
         background, self._background = self._background, None
