@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from scheduler.errors import BackendError, WorkerCrashed
+from scheduler.errors import BackendError
 from scheduler.identity import new_token
 from scheduler.leases import Lease
 from scheduler.worker.inflight import InFlight, is_suspect
@@ -47,9 +47,6 @@ class Pump:
         Raises any error that will not pass, such as a bug, or a backend that was closed.
         """
         config = self._run.config
-        limit = config.stuck_limit
-        if limit is not None and (stuck := self._inflight.stuck) >= limit:
-            raise WorkerCrashed(f"{stuck} handler threads are stuck past their timeouts", stuck=stuck)
         settled = self.settle()
         want = min(config.batch_size, self._inflight.room())
         if want < config.batch_size and self._inflight.buffered >= config.concurrency:
