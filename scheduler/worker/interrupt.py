@@ -10,14 +10,14 @@ import logging
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Final
 
 from scheduler.critical import Interruptible as Run
 from scheduler.critical import here
 from scheduler.errors import JobInterrupted
-from scheduler.worker.frames import collector_paused, frames_of
+from scheduler.worker.frames import collector_paused, frames_of, outwards
 
 _set_exception = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _set_exception.argtypes = (ctypes.c_ulong, ctypes.py_object)
@@ -87,7 +87,7 @@ class Interruptible(Run):
 
     def left(self) -> None:
         """Raise an interrupt that waited for the end of a critical section, unless it must not land here either."""
-        if self._asked and not self._raised and self.depth == 0 and _may_land(_walk(sys._getframe(2))):  # noqa: SLF001 - documented
+        if self._asked and not self._raised and self.depth == 0 and _may_land(outwards(sys._getframe(2))):  # noqa: SLF001 - documented
             self._raised = True
             raise _Raised
 
@@ -177,13 +177,6 @@ def _may_land(frames: Iterable[FrameType]) -> bool:
         if place == 0 and code.co_filename == _LOGGING and code.co_name in _LOGGING_LOCKS:
             return False
     return True
-
-
-def _walk(frame: FrameType | None) -> Iterator[FrameType]:
-    """Yield the frames of the present thread from *frame* outwards."""
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
 
 
 def _code_of(callback: object) -> CodeType | None:
