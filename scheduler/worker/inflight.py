@@ -16,6 +16,7 @@ from scheduler.worker.outcome import Outcome, released
 
 LeaseKey = tuple[str, str, str]
 CRASHES_KEPT_APART = 2
+_TRIAL = 5.0  # seconds: a job that kills its process mostly does so at once
 
 
 def is_suspect(lease: Lease) -> bool:
@@ -62,9 +63,9 @@ class InFlight:
     """
     Each held job is buffered, running or unsent. A job whose lease is lost leaves the table; its handler runs on.
 
-    Callers by thread: pump: room, suspect_since, holds, take_in, unsent, keep, forget · pool threads: begin, finish ·
-    heartbeat: renewable, mark_lost · deadlines: give_up, release_overdue, watch · any: the counts, start_no_more. No
-    store, handler or hook is woken under the lock.
+    Callers by thread: pump: wanted, trial_left, suspect_since, holds, take_in, unsent, keep, forget · pool threads:
+    begin, finish · heartbeat: renewable, mark_lost · deadlines: give_up, release_overdue, watch · any: the counts,
+    room, start_no_more. No store, handler or hook is called under the lock.
     """
 
     def __init__(
@@ -98,11 +99,6 @@ class InFlight:
         return len(self._held)  # one read of one object needs no lock
 
     @property
-    def buffered(self) -> int:
-        """Jobs that have not started."""
-        return len(self._buffered)
-
-    @property
     def stuck(self) -> int:
         """Handler threads that were given up on and have not returned."""
         return self._stuck
@@ -127,6 +123,23 @@ class InFlight:
             return max(0, min(self._limit - len(self._held), usable - self.unfinished))
 
     # ---- the pump
+
+    def wanted(self, batch_size: int) -> int:
+        """Return how many jobs to lease now, at most *batch_size*."""
+        with self._lock:
+            room = min(batch_size, self.room())
+            # If every thread has its next job, a small lease would only cost a call.
+            return 0 if room < batch_size and len(self._buffered) >= self._concurrency else room
+
+    def trial_left(self) -> float:
+        """
+        Return for how many seconds nothing is to be leased, because a job that may kill the process has just begun.
+
+        Also if one is about to begin; 0.0 = there is none. If the process died during a lease call, the jobs that the
+        call took would have a crash counted against them.
+        """
+        since = self.suspect_since()
+        return 0.0 if since is None else max(0.0, since + _TRIAL - time.monotonic())
 
     def suspect_since(self) -> float | None:
         """When the newest job that may kill the process began; now if one is about to begin, None if there is none."""

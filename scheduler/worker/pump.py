@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -20,7 +19,6 @@ _JITTER = (0.8, 1.2)
 _LAST_TRIES = 5  # some three seconds of back-off
 _SHORT_REST = 0.001  # seconds
 _APART_DELAY = (0.1, 0.3)  # seconds
-_TRIAL = 5.0  # seconds: a job that kills its process mostly does so at once
 
 
 class Pump:
@@ -48,12 +46,9 @@ class Pump:
         """
         config = self._run.config
         settled = self.settle()
-        want = min(config.batch_size, self._inflight.room())
-        if want < config.batch_size and self._inflight.buffered >= config.concurrency:
-            want = 0  # every thread has its next job: a small lease would only cost a call
-        trial = trial_left(self._inflight)
-        if trial > 0.0 or self._run.shutdown.requested:
-            want = 0
+        trial = self._inflight.trial_left()
+        idle = trial > 0.0 or self._run.shutdown.requested
+        want = 0 if idle else self._inflight.wanted(config.batch_size)
         leased = self._lease(want) if want else 0
         if leased == want > 0 or settled:
             return 0.0
@@ -152,17 +147,6 @@ class Pump:
         if lost:
             self._run.metrics.lost(verdict, lost)
             self._run.logger.warning("%d leases were lost before %s could be recorded", lost, verdict)
-
-
-def trial_left(inflight: InFlight) -> float:
-    """
-    Return for how many seconds nothing is to be leased, because a job that may kill the process has just begun.
-
-    Also if one is about to begin; 0.0 = there is none. If the process died during a lease call, the jobs that the call
-    took would have a crash counted against them.
-    """
-    since = inflight.suspect_since()
-    return 0.0 if since is None else max(0.0, since + _TRIAL - time.monotonic())
 
 
 def set_apart(inflight: InFlight, leases: Sequence[Lease]) -> tuple[list[Lease], list[Outcome]]:

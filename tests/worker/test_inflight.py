@@ -155,7 +155,7 @@ def test_when_a_thread_gets_stuck_nothing_is_hoarded_until_a_handler_returns() -
     table.take(8)
     stuck, other = table.start(), table.start()
     table.give_up(stuck, timed_out(stuck))
-    assert table.buffered == 0
+    assert len(table._buffered) == 0
     assert sorted(outcome.verdict for outcome in table.settle()) == [*[Verdict.RELEASE] * 6, Verdict.RETRY]
     assert table.room() == 0, "one thread is stuck and the other is busy"
     table.finish(other, done(other))
@@ -174,7 +174,7 @@ def test_a_repeat_of_a_lease_call_is_taken_in_once() -> None:
     assert table.take_in(leases) == 0
     table.finish(row, done(row))
     table.take_in([*leases, *some(1)])
-    assert (table.held, table.buffered) == (4, 2)  # one of them was begun by finish
+    assert (table.held, len(table._buffered)) == (4, 2)  # one of them was begun by finish
 
 
 def test_the_same_job_under_a_new_token_is_another_lease() -> None:

@@ -84,7 +84,7 @@ def test_a_small_lease_waits_until_a_thread_would_be_without_work(harness: Worke
         parts.complete(rows.pop())
         parts.turn()
         assert harness.faults.count("lease") == 1
-    assert parts.inflight.buffered == 2
+    assert len(parts.inflight._buffered) == 2
     parts.turn()
     row = parts.inflight.begin()
     assert row is not None
