@@ -23,6 +23,7 @@ T = TypeVar("T")
 
 _TOKEN = re.compile("[0-9a-f]{32}")
 _SEPARATOR = "\x01"  # in no name, since names hold no control characters
+_OF_LEASED_JOBS = (("queue", str), ("id", str), ("queue_version", int), ("partition", int))  # what stores look at
 _IMPOSSIBLE = re.compile("[\x00\x02-\x1f\x7f-\x9f\ud800-\udfff]")  # in any name; separators are counted
 
 
@@ -61,7 +62,11 @@ _checked_queues = lru_cache(maxsize=64)(_check_queues)
 
 def check_ids(ids: Sequence[str]) -> Sequence[str]:
     """Return the ids of a call as plain text. Those that no job can have are allowed: see `is_possible_id`."""
-    return [str.__str__(id) for id in _all_of("ids", ids, str)]  # plain text, also of a text-valued enum
+    given = _tuple_of("ids", ids)
+    for id in given:
+        if not isinstance(id, str):
+            raise ConfigError("ids", f"must hold text only, not {type(id).__name__}")
+    return [str.__str__(id) for id in given]  # plain text, also of a text-valued enum
 
 
 def is_possible_id(id: str) -> bool:
@@ -123,7 +128,8 @@ def check_settled(field: str, items: Sequence[Settled], kind: type[Settled]) -> 
 
 def _is_possible(field: str, lease: object) -> bool:
     job, token = getattr(lease, "job", None), getattr(lease, "token", None)
-    if not isinstance(job, Job) or not isinstance(token, str):
+    is_job = isinstance(job, Job) and all(isinstance(getattr(job, name), kind) for name, kind in _OF_LEASED_JOBS)
+    if not isinstance(job, Job) or not is_job or not isinstance(token, str):
         raise ConfigError(field, "must hold leases as lease() returns them")
     return is_possible_id(job.queue) and is_possible_id(job.id) and _TOKEN.fullmatch(token) is not None
 
@@ -131,28 +137,36 @@ def _is_possible(field: str, lease: object) -> bool:
 def _are_possible(leases: Sequence[Lease]) -> bool:
     """As `_is_possible` for all of them, in a fraction of the time: every settle call of a worker comes here."""
     try:
-        queues, tokens = {lease.job.queue for lease in leases}, {lease.token for lease in leases}
-        ids = _SEPARATOR.join([lease.job.id for lease in leases])
+        jobs = [lease.job for lease in leases]
+        queues = {job.queue for job in jobs}
+        places = {job.queue_version for job in jobs} | {job.partition for job in jobs}
+        tokens = {lease.token for lease in leases}
+        ids = _SEPARATOR.join([job.id for job in jobs])
         return (
             ids.count(_SEPARATOR) == max(0, len(leases) - 1)
             and _IMPOSSIBLE.search(ids) is None
             and all(map(is_possible_id, queues))
+            and set(map(type, places)) <= {int}
             and all(map(_TOKEN.fullmatch, tokens))
         )
     except (AttributeError, TypeError):  # not made by a store
         return False
 
 
-def _all_of(field: str, items: Iterable[T], kind: type[T]) -> tuple[T, ...]:
+def _tuple_of(field: str, items: Iterable[T]) -> tuple[T, ...]:
     if isinstance(items, str):
         raise ConfigError(field, "must be a sequence, not one string")
     try:
-        checked = tuple(items)
+        return tuple(items)
     except TypeError:
         raise ConfigError(field, f"must be a sequence, not {type(items).__name__}") from None
-    if set(map(type, checked)) <= {kind}:  # nearly always, and faster than to ask for each
-        return checked
-    for item in checked:
-        if not isinstance(item, kind):
-            raise ConfigError(field, f"must hold {kind.__name__} objects only, not {type(item).__name__}")
+
+
+def _all_of(field: str, items: Iterable[T], kind: type[T]) -> tuple[T, ...]:
+    checked = _tuple_of(field, items)
+    # Themselves, since a subclass may set fields around the checks of its base class, and no store checks them again.
+    others = set(map(type, checked)) - {kind}
+    if others:
+        found = min(other.__name__ for other in others)
+        raise ConfigError(field, f"must hold plain {kind.__name__} objects only, no subclass, not {found}")
     return checked

@@ -12,7 +12,7 @@ from scheduler.arguments import check_queues
 from scheduler.errors import ConfigError
 from scheduler.jobs import DEFAULT_MAX_RETRIES, DEFAULT_QUEUE, DEFAULT_TIMEOUT
 from scheduler.limits import MAX_BATCH, MAX_DELAY, check_count, check_name, check_number
-from scheduler.retry import Delays, RetryPolicy, check_policy
+from scheduler.retry import Delays, RetryPolicy, check_delays, check_policy
 
 _SHORTEST = 0.001  # seconds: an interval of zero would spin
 _DAY = 86_400.0
@@ -134,8 +134,7 @@ class WorkerConfig:
             raise ConfigError("heartbeat_interval", "two heartbeats must fit in lease_duration")
         if self.max_stuck is not None and self.max_stuck != "concurrency":
             check_count("max_stuck", self.max_stuck, at_least=1)
-        if not callable(getattr(self.retry_policy, "delay", None)):
-            raise ConfigError("retry_policy", "must have a method delay(attempt) that returns seconds")
+        check_delays(self.retry_policy)
         if self.log_errors not in ("message", "kind"):
             raise ConfigError("log_errors", "must be 'message' or 'kind'")
 

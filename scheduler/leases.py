@@ -67,6 +67,8 @@ class Failure:
         object.__setattr__(self, "delay", check_number("delay", self.delay, at_most=MAX_DELAY))
         if self.error is not None and type(self.error) is not ErrorDetail:
             raise ConfigError("error", f"must be an ErrorDetail, not {type(self.error).__name__}")
+        if type(self.counted) is not bool:
+            raise ConfigError("counted", f"must be True or False, not {type(self.counted).__name__}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

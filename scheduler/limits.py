@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from scheduler.clock import Clock
 from scheduler.errors import ConfigError, InvalidJob
 
 MAX_NAME = 200  # characters
@@ -37,11 +38,25 @@ def _plain(text: str) -> str:
     return str.__str__(text)
 
 
-def check_kind(field: str, value: T, kind: type) -> T:
-    """Return *value*, an object of the class or protocol *kind*."""
-    if not isinstance(value, kind):
-        raise ConfigError(field, f"must be a {kind.__name__}, not {type(value).__name__}")
+def check_kind(field: str, value: T, *kinds: type) -> T:
+    """Return *value*, an object of one of the classes or protocols *kinds*."""
+    wanted = " or ".join(f"a {kind.__name__}" for kind in kinds)
+    if isinstance(value, type):  # which has the methods of a protocol as well, and fails when they are called
+        raise ConfigError(field, f"must be {wanted}, not the class {value.__name__}: make an object of it")
+    if not isinstance(value, kinds):
+        raise ConfigError(field, f"must be {wanted}, not {type(value).__name__}")
     return value
+
+
+def check_clock(clock: Clock | None) -> Clock | None:
+    """Return the clock of a store; None = its own."""
+    return None if clock is None else check_kind("clock", clock, Clock)
+
+
+def now_of(clock: Clock) -> datetime:
+    """Return the present moment by *clock*, which may be a user's, in UTC."""
+    now = clock.now()
+    return now if type(now) is datetime and now.tzinfo is UTC else check_moment("clock", now, ConfigError)
 
 
 def check_name(field: str, value: object, error: Refusal = InvalidJob) -> str:

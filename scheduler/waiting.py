@@ -140,6 +140,7 @@ class DescriptorWaiter:
 
     def _wait(self, deadline: float) -> WakeReason:
         while not self._closed:
+            self._sleeper.check()  # else the source's descriptors may be somebody else's as well
             now = time.monotonic()
             pause = self._rest_until - now
             descriptors: Sequence[int] = ()

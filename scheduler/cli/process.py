@@ -9,7 +9,7 @@ import resource
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -19,10 +19,19 @@ from scheduler.cli.options import WorkerOptions
 from scheduler.cli.protocol import Exit, Exiting, Running, Status, SupervisorLink
 from scheduler.cli.systemd import ServiceManager
 from scheduler.cli.target import load_worker
-from scheduler.errors import BackendClosed, BackendError, ConfigError, NotSupported, SchemaMismatch, WorkerCrashed
+from scheduler.errors import (
+    BackendClosed,
+    BackendError,
+    BackendUnavailable,
+    ConfigError,
+    NotSupported,
+    SchemaMismatch,
+    WorkerCrashed,
+)
 from scheduler.jobs import Job
 from scheduler.logs import printable
 from scheduler.metrics import CountingMetrics, MetricsGroup, NopMetrics
+from scheduler.queues import QueueStats
 from scheduler.states import JobState
 from scheduler.worker import Worker
 from scheduler.worker.log_lines import fields, named
@@ -118,20 +127,26 @@ class WorkerProcess:
         else:
             self._service.report(status, started=status.live, stopping=self._worker.health.stopping)
         if status.live and not self._checked_start:
-            self._check_start()
-            self._checked_start = True
+            self._checked_start = self._check_start()
         reason = self._exit_conditions.reached() if status.live else None
         if reason is not None and not self._worker.health.stopping:
             _log.info("Stopping: %s", reason)
             self._request_stop()
         return _CHECK_EVERY_IN_BURST if self._options.burst else _CHECK_EVERY
 
-    def _check_start(self) -> None:
+    def _check_start(self) -> bool:
+        """Log what may be wrong at the start. False while the store is away: to be repeated."""
         setup = self._link.setup if self._link is not None else None
-        if setup is not None and setup.predecessor is not None:
-            self._log_jobs_of(setup.predecessor)
-        if setup is None or setup.first:
-            self._log_unknown_queues()
+        try:
+            if setup is not None and setup.predecessor is not None:
+                self._log_jobs_of(setup.predecessor)
+            if setup is None or setup.first:
+                self._log_unknown_queues()
+        except BackendUnavailable:
+            return False
+        except BackendError as error:  # such as of a queue whose records are damaged; the other checks go on
+            _log.warning("The queues cannot be checked at the start: %s", error)
+        return True
 
     def _log_jobs_of(self, crashed: str) -> None:
         """Log the jobs that a crashed process still holds. They run again when their leases expire."""
@@ -168,6 +183,7 @@ class ExitConditions(NopMetrics):
         self._options = options
         self._on_max_jobs = on_max_jobs
         self._idle_before = False
+        self._uncounted: set[str] = set()  # queues that were logged
         self._jobs = 0
         self._lock = threading.Lock()  # guards _jobs: every handler thread counts
 
@@ -182,20 +198,46 @@ class ExitConditions(NopMetrics):
     def reached(self) -> str | None:
         """Return the reason why the run should end now, None if it should go on."""
         options = self._options
-        if options.burst and self._drained():
-            return "the queues are drained"
+        # First what needs no store, since the store may be away.
         if options.max_jobs is not None and self._jobs >= options.max_jobs:
             return f"{self._jobs} jobs have run"
         if options.max_memory is not None and (used := _resident_memory() / _MIB) > options.max_memory:
             return f"the process uses {used:.0f} MiB"
+        if options.burst and self._drained():
+            return "the queues are drained"
         return None
 
     def _drained(self) -> bool:
         # Nothing held and nothing ready, twice in a row: between a promotion and its lease both are empty.
-        stats = self._worker.backend.stats(self._worker.config.queues)
-        idle = self._worker.health.held == 0 and not any(row.counts[JobState.READY] for row in stats if not row.paused)
+        ready = any(row.counts[JobState.READY] for row in self._stats() if not row.paused)
+        idle = self._worker.health.held == 0 and not ready
         twice, self._idle_before = idle and self._idle_before, idle
         return twice
+
+    def _stats(self) -> Sequence[QueueStats]:
+        """Return the numbers of the queues, without those that cannot be counted, such as damaged ones."""
+        backend, queues = self._worker.backend, self._worker.config.queues
+        try:
+            return backend.stats(queues)
+        except BackendUnavailable:
+            raise
+        except BackendError:
+            rows: list[QueueStats] = []
+            failed: dict[str, BackendError] = {}
+            for queue in queues:
+                try:
+                    rows += backend.stats([queue])
+                except BackendUnavailable:
+                    raise
+                except BackendError as error:
+                    failed[queue] = error
+            for queue, failure in failed.items():
+                if queue not in self._uncounted:
+                    self._uncounted.add(queue)
+                    _log.warning("Queue %s is left out of --burst: %s", printable(queue), failure)
+            if not rows:  # then it is not the fault of a queue
+                raise
+            return rows
 
 
 def _resident_memory() -> int:

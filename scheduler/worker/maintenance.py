@@ -12,6 +12,7 @@ import time
 from typing import Final
 
 from scheduler.abilities import WAKE_HORIZON
+from scheduler.errors import BackendError, BackendUnavailable
 from scheduler.worker.inflight import InFlight
 from scheduler.worker.threads import Run
 from scheduler.worker.wake_event import WakeEvent
@@ -108,7 +109,14 @@ class Recoverer:
 
     def _recover(self) -> float:
         call, backend = self._run.outage.call, self._run.backend
-        recovery = call("recover_expired", backend.recover_expired, self._run.config.queues, _RECOVERED)
+        try:
+            recovery = call("recover_expired", backend.recover_expired, self._run.config.queues, _RECOVERED)
+        except BackendUnavailable:
+            raise
+        except BackendError:  # such as of one damaged queue, for ever: jobs are trimmed nevertheless
+            if time.monotonic() >= self._next_trim:
+                self._trim()
+            raise
         if recovery.ready or recovery.dead:
             self._run.metrics.recovered(recovery)
             self._run.logger.warning(

@@ -9,7 +9,7 @@ from scheduler.arguments import check_partitions, check_queues
 from scheduler.backend import Backend
 from scheduler.clock import Clock
 from scheduler.errors import ConfigError
-from scheduler.limits import check_count, check_kind
+from scheduler.limits import check_clock, check_count, check_kind
 from scheduler.queues import Retention
 from scheduler.urls import RETENTION_OPTIONS, Parser, retention_from, split_options
 from scheduler_backends.memory.admin import AdminHooks
@@ -54,7 +54,7 @@ class MemoryBackend(EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, Adm
             version=check_count("active_version", active_version, at_least=1),
             partitions=check_partitions(partitions),
             retention=self.retention,
-            clock=None if clock is None else check_kind("clock", clock, Clock),
+            clock=check_clock(clock),
         )
 
     @classmethod
@@ -77,7 +77,7 @@ class MemoryBackend(EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, Adm
 
     @clock.setter
     def clock(self, clock: Clock | None) -> None:
-        self._store.clock = clock
+        self._store.clock = check_clock(clock)
 
     def ping(self) -> None:
         """Return, unless the backend was closed."""

@@ -75,8 +75,8 @@ class MemoryQueue:
         """→ scheduled, or ready when due."""
         stored = StoredJob.of(new, now, self.active.partition_for(new.id))
         stored.serial = next(_ascending)
-        self.jobs[stored.id] = stored
         self._put(stored)
+        self.jobs[stored.id] = stored  # last: what cannot be put in its place must not be there for `rebuild`
         return stored
 
     def move(

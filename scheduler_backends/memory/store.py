@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 from scheduler.arguments import Settled
 from scheduler.clock import Clock, SystemClock
-from scheduler.errors import BackendClosed, ConfigError
+from scheduler.errors import BackendClosed
 from scheduler.leases import Lease
-from scheduler.limits import check_moment
+from scheduler.limits import now_of
 from scheduler.locks import StoreLock
 from scheduler.logs import GuardedLogger
 from scheduler.processes import PerProcess, process, suspend_at_forks
@@ -57,7 +57,7 @@ class Store:
         self._to_notify: set[str] = set()  # queues whose waiters `end` notifies
         suspend_at_forks(self)
 
-    def suspend(self) -> Callable[[], None]:
+    def suspend(self, resumes: list[Callable[[], None]]) -> None:
         """
         Hold the lock, so that a forked child gets no half-done move. See `Suspendable`.
 
@@ -65,8 +65,7 @@ class Store:
         repairs a half-done move, as that of any call that was interrupted. So it does where a signal handler forks
         inside a call of this very thread.
         """
-        lock = self._locks.get(StoreLock)
-        return lock.release if lock.acquire(_FORK_TIMEOUT) else lambda: None
+        self._locks.get(StoreLock).acquire_once(_FORK_TIMEOUT, resumes)
 
     # ---- Calls, one after another
 
@@ -81,9 +80,7 @@ class Store:
             raise BackendClosed("the backend was closed")
         if self._changing:
             self._repair()
-        now = (self.clock or _SYSTEM_CLOCK).now()
-        if type(now) is not datetime or now.tzinfo is not UTC:
-            now = check_moment("clock", now, ConfigError)
+        now = now_of(self.clock or _SYSTEM_CLOCK)
         if now < self._latest and self._latest - now > _BACKWARD_JUMP:
             self._changing = True
             for queue in self.queues.values():

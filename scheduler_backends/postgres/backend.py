@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from scheduler.backend import Backend
 from scheduler.clock import Clock
-from scheduler.limits import check_kind
+from scheduler.limits import check_clock
 from scheduler.queues import Retention
 from scheduler.urls import without_password
 from scheduler_backends.postgres.admin import AdminHooks
@@ -85,7 +85,7 @@ class PostgresBackend(
             schema=tables,
             statements=texts,
             retention=self.retention,
-            clock=None if clock is None else check_kind("clock", clock, Clock),
+            clock=check_clock(clock),
             channel=channel,
             notifier=Notifier(lambda queues: database.run(texts.enqueue.notify, {"channel": channel, "name": queues})),
             listening=listening,
@@ -103,7 +103,7 @@ class PostgresBackend(
 
     @clock.setter
     def clock(self, clock: Clock | None) -> None:
-        self._store.clock = clock
+        self._store.clock = check_clock(clock)
 
     def __repr__(self) -> str:
         return f"PostgresBackend({self._shown!r})"

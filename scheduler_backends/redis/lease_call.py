@@ -169,9 +169,7 @@ class LeaseCall:
         if not ids:
             return 0
         self._store.marks.taken(partition, len(ids))
-        leases, damaged = leases_of(
-            partition, ids, records, histories, self._worker_id, self._token, int(float(expires)) * 1000
-        )
+        leases, damaged = leases_of(partition, ids, records, histories, self._worker_id, self._token, expires)
         if damaged:  # others are asked for in their place
             self._error = set_aside(self._store, partition, self._group, damaged) or self._error
         self._leases += leases

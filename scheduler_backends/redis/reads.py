@@ -21,7 +21,7 @@ from scheduler_backends.redis.scripts import COUNTED, GET, LIST, SLICE, STATS
 from scheduler_backends.redis.store import Store
 
 _PLACE = re.compile(r"(\d{1,7})\.(\d{1,3})\.([0-9a-f]*)\.([0-9a-f]*)\.([0-9a-f]*)")
-_NUMBER = re.compile(rb"-?[0-9]{1,20}(\.[0-9]{1,20})?(e\+?[0-9]{1,2})?")
+_NUMBER = re.compile(rb"-?(inf|[0-9]{1,20}(\.[0-9]{1,20})?(e[-+]?[0-9]{1,3})?)")
 _Mark = tuple[bytes, bytes, bytes]  # a place in one partition, as list.lua writes it
 _START: _Mark = (b"", b"", b"")
 

@@ -7,7 +7,7 @@ from typing import Self
 
 from scheduler.backend import Backend
 from scheduler.clock import Clock
-from scheduler.limits import check_kind
+from scheduler.limits import check_clock
 from scheduler.queues import Retention
 from scheduler_backends.sqlite.admin import AdminHooks
 from scheduler_backends.sqlite.connection import Synchronous
@@ -73,7 +73,7 @@ class SqliteBackend(
             file=File(path, options),
             statements=Statements(options.prefix),
             retention=options.retention,
-            clock=None if clock is None else check_kind("clock", clock, Clock),
+            clock=check_clock(clock),
         )
 
     @classmethod
@@ -91,7 +91,7 @@ class SqliteBackend(
 
     @clock.setter
     def clock(self, clock: Clock | None) -> None:
-        self._store.clock = clock
+        self._store.clock = check_clock(clock)
 
     def close(self) -> None:
         """See `Backend.close`."""

@@ -78,7 +78,7 @@ def test_a_job_of_a_later_format_waits_for_a_release_that_knows_it(new_backend, 
     place = Keys(backend.config.prefix).partition("default", 1, 0).key("jobs")
     add(backend, *(f"new{number}" for number in range(3)), "good", max_retries=0)
     records = {f"new{number}": raw.hget(place, f"new{number}") for number in range(3)}
-    later = {one: record[:16] + b"\x02" + record[17:] for one, record in records.items()}
+    later = {one: record[:16] + b"\x03" + record[17:] for one, record in records.items()}
     raw.hset(place, mapping=later)
     assert ids(lease(backend)) == ["good"]
     for _ in range(5):
@@ -89,7 +89,7 @@ def test_a_job_of_a_later_format_waits_for_a_release_that_knows_it(new_backend, 
     assert {(job.state, job.attempts, job.crashes) for job in jobs.values()} == {(JobState.RETRY_WAIT, 0, 0)}
     assert {one: raw.hget(place, one) for one in later} == later
     (told,) = warnings(caplog)  # in a minute of real time
-    assert "format 2" in told
+    assert "format 3" in told
     raw.hset(place, mapping=records)  # what a newer release reads
     clock.advance(120.0)
     backend.promote_due(["default"], 100)
@@ -106,7 +106,7 @@ def test_recovery_leaves_a_job_of_a_later_format_its_attempts(new_backend, redis
     for _ in range(3):
         raw.hset(place("jobs"), "new", record)
         assert ids(lease(backend)) == ["new"]
-        raw.hset(place("jobs"), "new", record[:16] + b"\x02" + record[17:])
+        raw.hset(place("jobs"), "new", record[:16] + b"\x03" + record[17:])
         clock.advance(120.0)
         assert backend.recover_expired(["default"], 100).dead == 0
     assert not raw.exists(place("history"))
@@ -519,3 +519,76 @@ def test_a_destination_of_the_wrong_type_leaves_the_jobs_where_they_are(backend,
     calls[move]()
     counts = backend.stats(["default"])[0].counts
     assert sum(counts.values()) == 50 + (2 if move == "enqueue" else 0)
+
+
+@pytest.mark.parametrize("raw_id", [b"a\nb", b"\x7f", b"x" * 201])
+def test_a_job_whose_id_is_impossible_is_dead_before_it_runs(backend, raw, key, raw_id):
+    """No outcome of it could be recorded: completions name possible ids only."""
+    add(backend, "bad")
+    raw.hset(key("jobs"), raw_id, raw.hget(key("jobs"), "bad"))
+    raw.hdel(key("jobs"), "bad")
+    (entry,) = raw.lrange(key("ready2"), 0, -1)
+    raw.delete(key("ready2"))
+    raw.rpush(key("ready2"), entry[:6] + raw_id)
+    add(backend, "good")
+    assert ids(lease(backend)) == ["good"]
+    (job,) = backend.list("default", JobState.DEAD).jobs
+    assert job.id.encode() == raw_id
+    assert job.unreadable == ("id",)
+
+
+@pytest.mark.parametrize("kept", [0.0, 60.0])
+@pytest.mark.parametrize("settle", ["complete", "retry", "bury", "release"])
+def test_an_old_lease_settles_no_new_job_of_the_same_id(new_backend, redis_url, raw, settle, kept):
+    backend = new_backend(redis_url, partitions=1, retention=Retention(succeeded=kept))
+    place = Keys(backend.config.prefix).partition("default", 1, 0).key
+    add(backend, "one", "other")
+    held = lease(backend)
+    raw.hset(place("history"), "one", HISTORY)
+    raw.hdel(place("jobs"), "one")
+    assert backend.enqueue([NewJob(type="new", id="one")])[0].is_new
+    settled = (
+        held if settle == "release" else [(Completion if settle == "complete" else Failure)(lease=one) for one in held]
+    )
+    assert ids(getattr(backend, settle)(settled)) == ["one"]
+    assert not raw.exists(place("lease_members"), place("expiry"))
+    (job,) = [one.job for one in lease(backend) if one.job.id == "one"]
+    assert (job.type, job.attempts) == ("new", 1)
+
+
+@pytest.mark.parametrize("score", ["inf", "-inf", "1e300"])
+def test_an_expiry_that_nobody_here_writes_spoils_no_repeated_lease_call(backend, raw, key, score):
+    add(backend, "one")
+    token = new_token()
+
+    def held() -> list[Lease]:
+        return list(backend.lease(["default"], token=token, worker_id="w", duration=60.0, limit=10))
+
+    held()
+    raw.zadd(key("expiry"), {bytes.fromhex(token): score})
+    assert ids(held()) == ["one"]
+
+
+@pytest.mark.parametrize("score", ["inf", "-inf", "-5.5", "1e-7", "-1e20", "1e300"])
+def test_a_list_goes_on_behind_any_score(backend, raw, key, score):
+    add(backend, "one", "two", "three")
+    backend.bury([Failure(lease=one) for one in lease(backend)])
+    raw.zadd(key("dead"), {"two": score})
+    found, cursor = [], None
+    while len(found) < 9:
+        page = backend.list("default", JobState.DEAD, cursor=cursor, limit=1)
+        found += [job.id for job in page.jobs]
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert sorted(found) == ["one", "three", "two"]
+
+
+def test_a_list_of_members_that_is_too_long_harms_nobody(backend, raw, key):
+    add(backend, "one")
+    token = new_token()
+    backend.lease(["default"], token=token, worker_id="w", duration=60.0, limit=10)
+    names = b"\0".join(b"foreign %d" % number for number in range(9_000)) + b"\0one"
+    raw.hset(key("lease_members"), bytes.fromhex(token), names)
+    assert [job.id for job in backend.list("default", JobState.LEASED).jobs] == ["one"]
+    assert ids(backend.lease(["default"], token=token, worker_id="w", duration=60.0, limit=10)) == ["one"]

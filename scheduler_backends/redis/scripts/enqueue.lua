@@ -1,9 +1,9 @@
 #!lua
 -- enqueue: -> scheduled or ready. Refused as a whole when memory is full: no allow-oom flag here.
--- KEYS     meta jobs scheduled ready0 ready1 ready2 ready3
+-- KEYS     meta jobs scheduled ready0 ready1 ready2 ready3 leased expiry lease_members history
 -- ARGV     now, channel, then per job: id, when, body
 --          when: '' now | '@' 8 bytes run_at us, due ms in digits | '+' delay us in digits
--- uses     clock ready due wake
+-- uses     clock ready due wake groups
 -- returns  now us, 0 | 1 gate open, then per job whose id is there already: its number (from 1), below 0 where the stored
 --          job was made from the same NewJob
 local now = clock(ARGV[1])
@@ -15,6 +15,7 @@ local count = (#ARGV - 2) / 3
 local ids = {}
 for k = 1, count do ids[k] = ARGV[k * 3] end
 local stored = call('HMGET', jobs, unpack(ids))
+local holders = call('HMGET', leased, unpack(ids))
 
 local answer = {whole(now), 1}
 local moment = struct.pack('<i8', now)
@@ -22,11 +23,14 @@ local plain = moment .. moment -- created_at and run_at of a job without a given
 local records, number = {}, 0 -- counted, since Lua searches for the length of a table each time
 local ready, numbers = {}, {}
 local later, first = {}, nil
+local ended = {}
 for k = 1, count do
     local id, when, body = ids[k], ARGV[k * 3 + 1], ARGV[k * 3 + 2]
     if stored[k] then -- a repeat has the same nonce: bytes 23 to 30 of a record, 7 to 14 of a body
         answer[#answer + 1] = string.sub(stored[k], 23, 30) == string.sub(body, 7, 14) and -k or k
     else
+        -- A lease of a job whose record was removed by hand: its holder must not settle the new job.
+        if holders[k] then ended[#ended + 1] = k end
         local due, times = 0, plain
         if when ~= '' then
             if string.byte(when) == 64 then
@@ -40,7 +44,7 @@ for k = 1, count do
         end
         records[number + 1], records[number + 2] = id, times .. body
         number = number + 2
-        local level = string.byte(body, 2)
+        local level = string.byte(body, 2) % 4
         if due > now_ms then
             later[#later + 1], later[#later + 2] = score_of(level, due), id
             if not first or due < first then first = due end
@@ -64,5 +68,10 @@ if first then
 end
 local woken = push_all(ready, now_ms)
 call('HSET', jobs, unpack(records))
+for _, k in ipairs(ended) do
+    call('HDEL', leased, ids[k])
+    call('HDEL', history, ids[k])
+    let_go(holders[k], 1)
+end
 if woken or sooner then wake(ARGV[2], woken, sooner) end
 return answer

@@ -17,8 +17,8 @@ local ids, records, lost, before, names = {}, {}, {}, 0, {}
 local parts = held and parts_of(group) or {}
 for _, part in ipairs(parts) do -- a repeat: what is still held comes first
     local known = members(call('HGET', lease_members, part))
-    local groups = call('HMGET', leased, unpack(known))
-    local stored = ARGV[6] ~= '1' and call('HMGET', jobs, unpack(known)) or {}
+    local groups = values_of(leased, known)
+    local stored = ARGV[6] ~= '1' and values_of(jobs, known) or {}
     for k, id in ipairs(known) do
         if groups[k] == group then
             if part == group then names[#names + 1] = id end
@@ -100,7 +100,7 @@ local more = 0
 if not paused and (number >= want or budget < 1) then more = math.min(call('EXISTS', ready0, ready1, ready2, ready3), 1) end
 local histories = {}
 if #ids > 0 and call('EXISTS', history) == 1 then
-    local found = call('HMGET', history, unpack(ids))
+    local found = values_of(history, ids)
     for k = 1, #ids do
         if found[k] then histories[#histories + 1], histories[#histories + 2] = ids[k], found[k] end
     end

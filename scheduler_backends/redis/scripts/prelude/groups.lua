@@ -3,12 +3,24 @@
 -- makes a part of the others, with the expiry that they had: lease_members and expiry then know group .. number (2 bytes) as well,
 -- and lease_members 'p' .. group the highest number; PARTED is added to 'n' .. group, so that no parts are looked for in groups without
 -- any. A job's holder in leased is always the group. 's' .. group: where a search for the jobs of a damaged group goes on.
+-- For a later release: 'f' .. group, the fence of the lease call, and 'b' .. group, when it began (us).
 local PARTED = 1000000000
 
 local function members(names)
     local ids = {}
     for id in string.gmatch(names or '', '[^%z]+') do ids[#ids + 1] = id end
     return ids
+end
+
+-- The values of these fields, a thousand at a time: a damaged list of members may be longer than unpack can take.
+local function values_of(hash, ids)
+    if #ids == 0 then return {} end
+    local values = call('HMGET', hash, unpack(ids, 1, math.min(#ids, 1000)))
+    for from = 1001, #ids, 1000 do
+        local some = call('HMGET', hash, unpack(ids, from, math.min(from + 999, #ids)))
+        for k = 1, #some do values[from + k - 1] = some[k] end
+    end
+    return values
 end
 
 local function group_of(part)
@@ -38,7 +50,7 @@ local function forget(group, is_parted)
         call('HDEL', lease_members, part_of(group, number))
         call('ZREM', expiry, part_of(group, number))
     end
-    call('HDEL', lease_members, group, 'n' .. group, 'w' .. group, 'p' .. group, 's' .. group)
+    call('HDEL', lease_members, group, 'n' .. group, 'w' .. group, 'p' .. group, 's' .. group, 'f' .. group, 'b' .. group)
     call('ZREM', expiry, group)
 end
 
