@@ -41,7 +41,7 @@ def _nothing() -> None:
     pass
 
 
-_FLOORS: Mapping[str, Callable[[str], float]] = {
+_BASELINES: Mapping[str, Callable[[str], float]] = {
     "submit": submit,
     "F1": baselines_redis.f1,
     "lpush": baselines_redis.lpush,
@@ -56,4 +56,4 @@ _FLOORS: Mapping[str, Callable[[str], float]] = {
 
 def baseline(name: str, url: str) -> Baseline:
     """Return the baseline *name* for the server or file of a backend's *url*."""
-    return Baseline(name=name, run=partial(_FLOORS[name], url))
+    return Baseline(name=name, run=partial(_BASELINES[name], url))

@@ -37,26 +37,23 @@ def client(url: str) -> Iterator[tuple[Redis, str]]:
 
 def f1(url: str, *, rounds: int = 100) -> float:
     """An item is one LPUSH plus one RPOP: 64 LPUSH, then 64 RPOP, in each pipeline."""
-    with client(url) as (connection, key):
-        start = time.perf_counter()
-        for _ in range(rounds):
-            pipeline = connection.pipeline(transaction=False)
-            for _ in range(BATCH):
-                pipeline.lpush(key, VALUE)
-            for _ in range(BATCH):
-                pipeline.rpop(key)
-            pipeline.execute()
-        return (time.perf_counter() - start) / (rounds * BATCH)
+    return _pipelines(url, rounds, pop=True)
 
 
 def lpush(url: str, *, rounds: int = 100) -> float:
     """An item is one LPUSH, 64 in each pipeline."""
+    return _pipelines(url, rounds, pop=False)
+
+
+def _pipelines(url: str, rounds: int, *, pop: bool) -> float:
     with client(url) as (connection, key):
         start = time.perf_counter()
         for _ in range(rounds):
             pipeline = connection.pipeline(transaction=False)
             for _ in range(BATCH):
                 pipeline.lpush(key, VALUE)
+            for _ in range(BATCH if pop else 0):
+                pipeline.rpop(key)
             pipeline.execute()
         return (time.perf_counter() - start) / (rounds * BATCH)
 

@@ -1,7 +1,8 @@
-"""The supervisor's side of one worker process: the process, its socket, and the messages from it."""
+"""The supervisor's side of worker processes: the process, its socket and messages, and when it is replaced."""
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import signal
@@ -17,13 +18,15 @@ from scheduler.cli import signals
 from scheduler.cli.options import WorkerOptions
 from scheduler.cli.protocol import ChildSetup, Exiting, Message, Running, Status, decode
 
+_log = logging.getLogger(__name__)
 # -P: a module in the working folder, such as a scheduler.py, must not replace one of ours.
 _COMMAND = ("-P", "-m", "scheduler.cli", "worker")
 _CHUNK = 65_536
 _DEFAULT_GRACE = 25.0  # until it sends its own
 _DUMP_TIME = 1.0  # seconds for the dump of its stacks before it is killed
 _NOT_READY_AFTER = 5.0  # seconds of silence; a status comes every second
-_SETTLED_AFTER = 10.0  # seconds
+_FIRST_BACK_OFF, _LONGEST_BACK_OFF = 0.5, 30.0  # seconds before a crashed process is replaced
+_HEALTHY_AFTER = 10.0  # seconds: the code of a process that ran so long works; it is replaced without back-off
 _INIT = 1  # the process that inherits all orphans of a container
 
 
@@ -39,19 +42,20 @@ class Child:
         self.predecessor = predecessor
         self.started = time.monotonic()
         self.status: Status | None = None
-        self.silence: float | None = None  # seconds since its last message, None = its worker does not run yet
+        self.silence = 0.0  # seconds since its last message
         self.grace = _DEFAULT_GRACE  # seconds that its stop may take
         self.announced_exit: int | None = None
+        self.connected = True  # until the process has closed its end of the socket
         self._partial_line = b""
         self._stop_requested = False
-        self._running_since = math.inf  # by time.monotonic()
+        self._running_since = math.inf  # by time.monotonic(); inf = its worker does not run yet
         self.socket, theirs = socket.socketpair()
         self.socket.setblocking(False)
         options = replace(options, worker_id=worker_id)
         setup = ChildSetup(socket=theirs.fileno(), options=options, first=first, predecessor=predecessor)
         try:
             with theirs, signals.blocked():
-                self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                self.process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                     [sys.executable, *_COMMAND, f"--worker-id={worker_id}", "--", options.target],
                     env=os.environ | setup.environment(),
                     pass_fds=[theirs.fileno()],
@@ -63,14 +67,9 @@ class Child:
             raise
 
     @property
-    def pid(self) -> int:
-        """The process id."""
-        return self._process.pid
-
-    @property
     def began(self) -> bool:
         """Whether its worker has run: before that it holds no job."""
-        return self.silence is not None
+        return self._running_since < math.inf
 
     @property
     def stopped_before_start(self) -> bool:
@@ -80,26 +79,20 @@ class Child:
     @property
     def settled(self) -> bool:
         """Whether it has run for so long that its code and configuration are known to work."""
-        return time.monotonic() - self._running_since > _SETTLED_AFTER
+        return time.monotonic() - self._running_since > _HEALTHY_AFTER
 
-    def exit_status(self) -> int | None:
-        """Return the exit status, negative for a signal; None while the process runs."""
-        return self._process.poll()
-
-    def read(self) -> bool:
-        """Read the messages that have come; False when the process has closed its end of the socket."""
+    def read(self) -> None:
+        """Read the messages that have come. Does not wait."""
         try:
             data = self.socket.recv(_CHUNK)
         except BlockingIOError:
-            return True
-        if not data:
-            return False
-        if self.silence is not None:
+            return
+        self.connected = bool(data)
+        if data:
             self.silence = 0.0
         *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         for line in lines:
             self._receive(decode(line))
-        return True
 
     def _receive(self, message: Message | None) -> None:
         match message:
@@ -107,41 +100,98 @@ class Child:
                 self.status = message
             case Running():
                 self.grace = message.grace
-                self.silence, self._running_since = 0.0, time.monotonic()
+                self._running_since = time.monotonic()
             case Exiting():
                 self.announced_exit = message.status
 
     def present_status(self) -> Status | None:
         """Return the last status, None if none has come. A silent process is not ready."""
-        if self.status is None or (self.silence or 0.0) < _NOT_READY_AFTER:
+        if self.status is None or self.silence < _NOT_READY_AFTER:
             return self.status
         return replace(self.status, ready=False)
 
     def is_silent(self, seconds: float, limit: float) -> bool:
-        """Add *seconds* to the time since the last message; True once it exceeds *limit* and stacks were dumped."""
-        if self.silence is None:
-            return False
-        before, self.silence = self.silence, self.silence + seconds
+        """
+        Add *seconds* to the time since the last message; True once it exceeds *limit* and stacks were dumped.
+
+        The time does not count before its worker runs: an import may take long.
+        """
+        before = self.silence
+        self.silence = before + seconds if self.began else 0.0
         if before < limit <= self.silence:
             # Handled in C: it works even if a thread never releases the interpreter's lock.
-            self.signal(signal.SIGUSR1)
+            self.process.send_signal(signal.SIGUSR1)
         return before >= limit + _DUMP_TIME
 
     def stop(self) -> None:
         """Request a stop within the grace, once: a second TERM would end the process at once."""
         if not self._stop_requested:
             self._stop_requested = True
-            self.signal(signal.SIGTERM)
-
-    def signal(self, number: int) -> None:
-        """Send a signal if the process still runs. USR1 and USR2 take effect once it can handle them."""
-        self._process.send_signal(number)
+            self.process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
         """Kill every process of its group, and wait for its end."""
         with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+class Slot:
+    """child: None while the place is empty, until `start_at` (by time.monotonic()). finished: empty for good."""
+
+    def __init__(self, number: int, supervisor: str) -> None:
+        self.child: Child | None = None
+        self.start_at = 0.0
+        self.finished = False
+        self._first = number == 0
+        self._name = f"{supervisor}:{number}"
+        self._generation = 0
+        self._predecessor: str | None = None
+        self._back_off = 0.0
+
+    @property
+    def runs(self) -> bool:
+        """Whether a worker runs here."""
+        return self.child is not None and self.child.status is not None and self.child.status.live
+
+    def start_child(self, options: WorkerOptions) -> None:
+        """Start a process. If the system refuses it, the place stays empty for the back-off."""
+        self._generation += 1
+        worker_id = f"{self._name}.{self._generation}"
+        first = self._first and self._generation == 1
+        try:
+            self.child = Child(options, worker_id, self._predecessor, first=first)
+        except OSError as error:
+            self._wait(0.0)
+            _log.error("Worker %s cannot be started (%s); tried again in %.1f s", worker_id, error, self._back_off)
+        else:
+            self._predecessor = None
+            _log.info("Started worker %s as process %d", worker_id, self.child.process.pid)
+
+    def restart_now(self) -> None:
+        """End the back-off: its reason may be gone."""
+        self._back_off = 0.0
+        self.start_at = min(self.start_at, time.monotonic())
+
+    def on_exit(self, child: Child) -> None:
+        """*child* has exited as planned."""
+        self.child = None
+        # Not at once: with a small --max-memory, for example, processes would be started in a tight loop.
+        self.start_at = child.started + _FIRST_BACK_OFF
+
+    def on_crash(self, child: Child, status: int) -> None:
+        """*child* has crashed: the next one starts after the back-off, and logs the jobs that this one held."""
+        self.child = None
+        # One whose worker never ran has not logged the jobs of its own predecessor.
+        self._predecessor = child.worker_id if child.began else child.predecessor
+        self._wait(time.monotonic() - child.started)
+        how = f"killed by signal {-status}" if status < 0 else f"exit status {status}"
+        _log.error("Worker %s died (%s); replaced in %.1f s", child.worker_id, how, self._back_off)
+
+    def _wait(self, lifetime: float) -> None:
+        healthy = lifetime > _HEALTHY_AFTER
+        self._back_off = 0.0 if healthy else min(_LONGEST_BACK_OFF, self._back_off * 2 or _FIRST_BACK_OFF)
+        self.start_at = time.monotonic() + self._back_off
 
 
 def reap_orphans(children: Container[int]) -> None:

@@ -28,7 +28,6 @@ def ask(host: str, port: int, path: str, timeout: float) -> tuple[bool, str]:
 
 def _fetch(host: str, port: int, path: str, end: float) -> tuple[str, str]:
     with socket.create_connection((host, port), _left(end)) as connection:
-        connection.settimeout(_left(end))
         connection.sendall(f"GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
         answer = b""
         while len(answer) < _LONGEST:

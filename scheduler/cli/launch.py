@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 
 from scheduler.cli import logs, signals
-from scheduler.cli.exits import Exit
 from scheduler.cli.options import WorkerOptions
 from scheduler.cli.process import WorkerProcess
-from scheduler.cli.protocol import Exiting, SupervisorLink
+from scheduler.cli.protocol import Exit, Exiting, SupervisorLink
 from scheduler.cli.supervisor import Supervisor
 from scheduler.errors import ConfigError
 from scheduler.logs import printable

@@ -1,4 +1,4 @@
-"""What a supervisor passes to a worker process at its start, and the messages that the process sends back."""
+"""What a supervisor passes to a worker process at its start, the messages that come back, and the exit status."""
 
 from __future__ import annotations
 
@@ -10,12 +10,24 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from enum import IntEnum
 from typing import Any, Self
 
 from scheduler.cli.options import WorkerOptions
 from scheduler.worker import Health
 
 _VARIABLE = "_SCHEDULER_CHILD"
+
+
+class Exit(IntEnum):
+    """Documented in docs/running-workers.md. A process that a second signal ends at once exits with 128 + signal."""
+
+    STOPPED = 0  # as requested: by a signal, --burst, --max-jobs or --max-memory
+    CRASHED = 1  # a bug of the worker or the application
+    USAGE = 2  # to be corrected: the command line, the configuration, the application's import, the store's schema
+    STUCK = 3  # too many handler threads did not return
+    ABANDONED = 4  # stopped in time, but jobs were still held: they run again when their leases expire
+    STORE = 5  # the store cannot be used: it is closed, or lacks an ability
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

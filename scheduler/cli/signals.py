@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from scheduler.cli import logs
-from scheduler.cli.exits import Exit
+from scheduler.cli.protocol import Exit
 from scheduler.errors import ConfigError
 
 FORCED = 128  # + the signal's number: the exit status of a process that a second signal ended

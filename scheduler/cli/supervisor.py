@@ -5,22 +5,18 @@ from __future__ import annotations
 import logging
 import math
 import os
-import selectors
+import select
 import signal
 import socket
 import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack
-from types import FrameType
 
 from scheduler.cli import signals
-from scheduler.cli.child import Child, reap_orphans
-from scheduler.cli.exits import Exit
+from scheduler.cli.child import Child, Slot, reap_orphans
 from scheduler.cli.health_port import serve_health
 from scheduler.cli.options import WorkerOptions
-from scheduler.cli.protocol import Status
-from scheduler.cli.slot import Slot
+from scheduler.cli.protocol import Exit, Status
 from scheduler.cli.systemd import ServiceManager
 from scheduler.logs import printable
 
@@ -42,8 +38,7 @@ class Supervisor:
         self._options = options
         name = options.worker_id or f"{socket.gethostname()[:100]}:{os.getpid()}"
         self._slots = [Slot(number, name) for number in range(options.processes)]
-        self._selector = selectors.DefaultSelector()
-        self._signals: deque[int] = deque()
+        self._wake_fd = -1  # the reading end of a pipe, into which Python writes the numbers of signals
         self._service = ServiceManager()
         self._stopping = False
         self._stop_requested: float | None = None  # when TERM or INT came, by time.monotonic()
@@ -55,7 +50,6 @@ class Supervisor:
         """Supervise to the end and return the worst exit status of a child that ended during the stop."""
         options = self._options
         with ExitStack() as stack:
-            stack.callback(self._selector.close)
             self._install_signal_handlers(stack)
             stack.enter_context(serve_health(options, self._status))
             stack.enter_context(signals.hang_up_on_change(options.watch))
@@ -70,42 +64,46 @@ class Supervisor:
         return self._worst_exit
 
     def _install_signal_handlers(self, stack: ExitStack) -> None:
-        # A handler only notes the number; the wake-up pipe ends the wait in select().
-        reader, writer = os.pipe()
-        for end in (reader, writer):
+        # The handlers do nothing: Python writes each signal's number into the pipe, which ends the wait in poll().
+        self._wake_fd, writer = os.pipe()
+        for end in (self._wake_fd, writer):
             os.set_blocking(end, False)
             stack.callback(os.close, end)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         stack.callback(signal.set_wakeup_fd, -1)
-        self._selector.register(reader, selectors.EVENT_READ, None)
-
-        def note(number: int, _frame: FrameType | None) -> None:
-            self._signals.append(number)
-
         for number in _HANDLED:
-            signal.signal(number, note)
+            signal.signal(number, lambda *_: None)
 
     def _turn(self) -> None:
         now = time.monotonic()
         empty = [slot for slot in self._slots if not (slot.child or slot.finished or self._stopping)]
         for slot in empty:
-            if now >= slot.start_at and (child := slot.start_child(self._options)) is not None:
-                self._selector.register(child.socket, selectors.EVENT_READ, child)
+            if now >= slot.start_at:
+                slot.start_child(self._options)
         self._service.report(self._status(), started=all(slot.runs for slot in self._slots), stopping=self._stopping)
-        waits = [slot.start_at - now for slot in empty if slot.child is None]
-        for key, _ in self._selector.select(max(0.0, min([_LONGEST_WAIT, *waits]))):
-            if key.data is None:
-                os.read(key.fd, 4096)
-            elif not key.data.read():
-                self._selector.unregister(key.fd)  # the exit status shows its end
-        while self._signals:
-            self._handle_signal(self._signals.popleft())
+        received = self._wait(min([_LONGEST_WAIT, *(slot.start_at - now for slot in empty if slot.child is None)]))
+        for child in self._children():
+            child.read()
+        for number in received:
+            self._handle_signal(number)
         for slot in self._slots:
             self._reap(slot)
-        reap_orphans({child.pid for child in self._children()})
+        reap_orphans({child.process.pid for child in self._children()})
         self._kill_silent()
         if self._kill_at is not None and time.monotonic() >= self._kill_at:
             self._kill()
+
+    def _wait(self, seconds: float) -> bytes:
+        """Wait until a signal or a message comes. Returns the numbers of the signals that have come."""
+        poll = select.poll()
+        # A process that has closed its socket shows its end by its exit status.
+        for descriptor in (self._wake_fd, *(child.socket.fileno() for child in self._children() if child.connected)):
+            poll.register(descriptor, select.POLLIN)
+        poll.poll(max(0.0, seconds) * 1_000)
+        try:
+            return os.read(self._wake_fd, 4096)
+        except BlockingIOError:
+            return b""
 
     # ---- children
 
@@ -114,11 +112,9 @@ class Supervisor:
 
     def _reap(self, slot: Slot) -> None:
         child = slot.child
-        if child is None or (status := child.exit_status()) is None:
+        if child is None or (status := child.process.poll()) is None:
             return
-        if child.socket in self._selector.get_map():
-            self._selector.unregister(child.socket)
-            child.read()  # its last messages
+        child.read()  # its last messages
         child.socket.close()
         # Any other exit is a crash, whatever its status: a handler can call os._exit(0) as well.
         planned = status == child.announced_exit
@@ -157,7 +153,7 @@ class Supervisor:
 
     def _kill(self) -> None:
         for child in self._children():
-            if child.exit_status() is None:
+            if child.process.poll() is None:
                 _log.error("Worker %s did not end in time and is killed", child.worker_id)
                 self._worst_exit = max(self._worst_exit, Exit.ABANDONED)
                 child.kill()
@@ -182,7 +178,7 @@ class Supervisor:
             case signal.SIGUSR1 | signal.SIGUSR2:
                 self._stopping |= number == signal.SIGUSR2  # without a limit: they finish what they hold
                 for child in self._children():
-                    child.signal(number)
+                    child.process.send_signal(number)
             case signal.SIGHUP if not self._stopping:
                 _log.info("Replacing all workers")
                 for slot in self._slots:

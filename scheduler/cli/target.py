@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 import traceback
+from operator import attrgetter
 from pathlib import Path
 
 from scheduler.errors import ConfigError, HandlerError, SchemaMismatch
@@ -31,19 +32,17 @@ def load_worker(target: str) -> Worker:
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        found: object = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        # Only if the target's own module is missing: another one is an error of the application.
-        if error.name is None or not (module_name == error.name or module_name.startswith(f"{error.name}.")):
-            raise _usage_error(module_name, error) from error
-        raise ConfigError("target", f"there is no module {error.name!r} here or on the path") from error
+        module = importlib.import_module(module_name)
     except _USAGE_ERRORS as error:
+        # Only if the target's own module is missing: another one is an error of the application.
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None and f"{module_name}.".startswith(f"{missing}."):
+            raise ConfigError("target", f"there is no module {missing!r} here or on the path") from error
         raise _usage_error(module_name, error) from error
-    for name in attribute.removesuffix("()").split("."):
-        try:
-            found = getattr(found, name)
-        except AttributeError:
-            raise ConfigError("target", f"{module_name} has no attribute {attribute!r}") from None
+    try:
+        found: object = attrgetter(attribute.removesuffix("()"))(module)
+    except AttributeError:
+        raise ConfigError("target", f"{module_name} has no attribute {attribute!r}") from None
     if attribute.endswith("()"):
         if not callable(found):
             raise ConfigError("target", f"{attribute!r} of {module_name} is not callable")

@@ -6,19 +6,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from scheduler.arguments import check_queues
 from scheduler.backend import Backend
 from scheduler.critical import critical
 from scheduler.identity import new_token
 from scheduler.jobs import ErrorDetail
-from scheduler.leases import Completion, Failure, Lease
+from scheduler.leases import Failure, Lease
 from scheduler.limits import MAX_BATCH, check_count
-from scheduler.metrics import guarded
 from scheduler.worker import Worker
 from scheduler.worker.handlers import HandlerFunction
-from scheduler.worker.outcome import Outcome, Verdict
+from scheduler.worker.outcome import Outcome, Verdict, record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +59,7 @@ def drain(
     worker = handlers if isinstance(handlers, Worker) else _worker(backend, handlers)
     named = worker.config.queues if queues is None and worker is handlers else queues
     runs = check_count("limit", limit, at_least=1)
-    runner = worker._runner(backend, guarded(worker.metrics, worker._logger))
+    _, runner = worker._new_run(backend)
     ended: Counter[str] = Counter()
     errors: list[ErrorDetail] = []
     while ended.total() < runs:
@@ -69,8 +67,9 @@ def drain(
         lease = _next(backend, worker, names)
         if lease is None:
             break
-        outcome = runner.run(lease, runner.open(lease))
-        ended["lost" if _record(backend, outcome) else _name_of(outcome)] += 1
+        outcome = runner.run(lease, runner.open(lease.job))
+        lost = record(backend, outcome.verdict, [outcome])
+        ended["lost" if lost else _name_of(outcome)] += 1
         if isinstance(outcome.request, Failure) and outcome.request.error is not None:
             errors.append(outcome.request.error)
     return Drained(**ended, errors=tuple(errors))
@@ -93,17 +92,6 @@ def _next(backend: Backend, worker: Worker, queues: Sequence[str]) -> Lease | No
         queues, token=new_token(), worker_id=config.worker_id, duration=config.lease_duration, limit=1
     )
     return leases[0] if leases else None
-
-
-def _record(backend: Backend, outcome: Outcome) -> Sequence[Lease]:
-    request = outcome.request
-    if outcome.verdict is Verdict.COMPLETE:
-        return backend.complete([cast("Completion", request)])  # a verdict fixes the kind of its order
-    if outcome.verdict is Verdict.RETRY:
-        return backend.retry([cast("Failure", request)])
-    if outcome.verdict is Verdict.BURY:
-        return backend.bury([cast("Failure", request)])
-    return backend.release([cast("Lease", request)])
 
 
 def _name_of(outcome: Outcome) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import time
 
+from scheduler.errors import WorkerCrashed
 from scheduler.worker.context import JobContext
 from scheduler.worker.frames import stack_of
-from scheduler.worker.held_job import HeldJob
-from scheduler.worker.inflight import InFlight
+from scheduler.worker.inflight import HeldJob, InFlight
 from scheduler.worker.log_lines import fields, named
 from scheduler.worker.runner import JobRunner
 from scheduler.worker.threads import Run
@@ -30,7 +30,11 @@ class Deadlines:
         self._stuck = 0  # as last reported to the metrics
 
     def watch(self) -> float:
-        """Cancel handlers past their deadline, interrupt those that want it, give up on those that do not return."""
+        """
+        Cancel handlers past their deadline, interrupt those that want it, give up on those that do not return.
+
+        The run ends when too many threads are stuck.
+        """
         now = time.monotonic()
         config = self._run.config
         given_up = 0
@@ -48,6 +52,9 @@ class Deadlines:
         if stuck != self._stuck:
             self._stuck = stuck
             self._run.metrics.stuck(stuck)
+            if stuck >= (config.stuck_limit or math.inf) and not self._run.shutdown.requested:
+                message = f"{stuck} handler threads are stuck past their timeouts"
+                self._run.shutdown.crashed(WorkerCrashed(message, stuck=stuck))
         return self._inflight.watch(again, config.timeout_grace) - time.monotonic()
 
     def _give_up(self, held: HeldJob) -> bool:

@@ -48,14 +48,16 @@ def _resume() -> None:
 run_in_children(_resume)
 
 
+def outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    """Yield *frame* and the frames that called it."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
 def frames_of(thread: int) -> list[FrameType]:
     """Return a thread's frames, innermost first; none if it has ended. Call it in `collector_paused`."""
-    frames = []
-    frame = sys._current_frames().get(thread)  # noqa: SLF001 - the documented way to another thread's frames
-    while frame is not None:
-        frames.append(frame)
-        frame = frame.f_back
-    return frames
+    return list(outwards(sys._current_frames().get(thread)))  # noqa: SLF001 - the documented way to another thread's frames
 
 
 def stack_of(thread: int, limit: int) -> str:

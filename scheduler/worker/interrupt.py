@@ -10,14 +10,14 @@ import logging
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Final
 
 from scheduler.critical import Interruptible as Run
 from scheduler.critical import here
 from scheduler.errors import JobInterrupted
-from scheduler.worker.frames import collector_paused, frames_of
+from scheduler.worker.frames import collector_paused, frames_of, outwards
 
 _set_exception = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _set_exception.argtypes = (ctypes.c_ulong, ctypes.py_object)
@@ -87,7 +87,7 @@ class Interruptible(Run):
 
     def left(self) -> None:
         """Raise an interrupt that waited for the end of a critical section, unless it must not land here either."""
-        if self._asked and not self._raised and self.depth == 0 and _may_land(_walk(sys._getframe(2))):  # noqa: SLF001 - documented
+        if self._asked and not self._raised and self.depth == 0 and _may_land(outwards(sys._getframe(2))):  # noqa: SLF001 - documented
             self._raised = True
             raise _Raised
 
@@ -179,13 +179,6 @@ def _may_land(frames: Iterable[FrameType]) -> bool:
     return True
 
 
-def _walk(frame: FrameType | None) -> Iterator[FrameType]:
-    """Yield the frames of the present thread from *frame* outwards."""
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
-
-
 def _code_of(callback: object) -> CodeType | None:
     """Return the code that runs first when *callback* is called; None if it is not written in Python."""
     call = getattr(type(callback), "__call__", None)  # noqa: B004 - the function is wanted, not whether there is one
@@ -203,11 +196,8 @@ class _Hook:
 
     def __init__(self, before: Callable[[sys.UnraisableHookArgs], object]) -> None:
         self._before = before
-        self._here, self._raised, self._stopper = (
-            here,
-            _Raised,
-            _Stopper,
-        )  # modules are emptied at the end
+        # Kept here, since modules are emptied at the end.
+        self._here, self._raised, self._stopper = here, _Raised, _Stopper
 
     def __call__(self, unraisable: sys.UnraisableHookArgs) -> None:
         run = self._here.run

@@ -7,6 +7,7 @@ import errno
 from collections.abc import Callable
 
 from scheduler.abilities import Waiter, WakeReason
+from scheduler.worker.threads import Run
 
 _MOST_FAILURES = 10  # waiters in a row whose descriptors are closed
 _PAUSE = 0.1  # seconds before the next waiter is made
@@ -17,15 +18,15 @@ class Listener:
     """
     `listen` is the duty of the wake-up thread, which waits on a connection of its own; `interrupt` ends its wait.
 
-    The waiter is made on that thread, so that a store that is away when the worker starts is waited for like at any
-    other time. ready: called when jobs may be ready to lease. sooner: when a job may be due sooner than known.
+    The waiter is made and closed on that thread, so that a store that is away when the worker starts is waited for like
+    at any other time, and so that a waiter that does not return holds up nothing.
+
+    sooner: called when a job may be due sooner than known.
     """
 
-    def __init__(
-        self, make_waiter: Callable[[], Waiter], *, ready: Callable[[], None], sooner: Callable[[], None]
-    ) -> None:
+    def __init__(self, run: Run, make_waiter: Callable[[], Waiter], *, sooner: Callable[[], None]) -> None:
+        self._run = run
         self._make_waiter = make_waiter
-        self._ready = ready
         self._sooner = sooner
         self._waiter: Waiter | None = None
         self._interrupted = False
@@ -51,7 +52,7 @@ class Listener:
             return _PAUSE
         self._failures = 0
         if WakeReason.JOBS_READY in reason:
-            self._ready()
+            self._run.wake_event.set()
         if WakeReason.EARLIER_DUE_TIME in reason:
             self._sooner()
         return 0.0
@@ -62,7 +63,7 @@ class Listener:
         if waiter is not None:
             with contextlib.suppress(OSError):
                 waiter.close()
-        self._ready()
+        self._run.wake_event.set()
         self._sooner()
 
     def interrupt(self) -> None:
@@ -73,6 +74,9 @@ class Listener:
             waiter.interrupt()
 
     def close(self) -> None:
-        """Close the waiter."""
-        if self._waiter is not None:
-            self._waiter.close()
+        """Close the waiter. Never raises: a handler may have closed its descriptor."""
+        try:
+            if self._waiter is not None:
+                self._waiter.close()
+        except Exception as error:  # noqa: BLE001 - the run's own error counts
+            self._run.logger.warning("The wake-ups could not be closed: %s", error)

@@ -66,28 +66,17 @@ class JobLog:
 
     def failed(self, job: Job, error: ErrorDetail, delay: float, raised: BaseException | None) -> None:
         """Log that an attempt failed, because of *raised* or None; the next one is due after *delay* seconds."""
-        self._logger.warning(
-            "Job %s failed (attempt %d of %d) and is tried again in %.3g s: %s",
-            named(job),
-            job.attempts,
-            job.max_retries + 1,
-            delay,
-            self._reason(error),
-            extra=fields(job),
-            exc_info=self._exc_info(raised) if self._logger.isEnabledFor(logging.DEBUG) else None,
-        )
+        text = "Job %s failed (attempt %d of %d) and is tried again in %.3g s: %s"
+        shown = raised if self._logger.isEnabledFor(logging.DEBUG) else None
+        self._log(logging.WARNING, text, job, delay, self._reason(error), raised=shown)
 
     def dead(self, job: Job, error: ErrorDetail, raised: BaseException | None) -> None:
         """Log that the job does not run again."""
-        self._logger.error(
-            "Job %s is dead (attempt %d of %d): %s",
-            named(job),
-            job.attempts,
-            job.max_retries + 1,
-            self._reason(error),
-            extra=fields(job),
-            exc_info=self._exc_info(raised),
-        )
+        self._log(logging.ERROR, "Job %s is dead (attempt %d of %d): %s", job, self._reason(error), raised=raised)
+
+    def _log(self, level: int, text: str, job: Job, *more: object, raised: BaseException | None) -> None:
+        arguments = named(job), job.attempts, job.max_retries + 1, *more
+        self._logger.log(level, text, *arguments, extra=fields(job), exc_info=self._exc_info(raised))
 
     def result_dropped(self, job: Job, error: ErrorDetail) -> None:
         """Log that the job succeeded, but what its handler returned is not kept."""

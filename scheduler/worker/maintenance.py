@@ -1,4 +1,8 @@
-"""Makes jobs ready: those that are due, and those whose leases have expired. Trims what retention no longer keeps."""
+"""
+The regular calls to the store: renew leases, promote the jobs that are due, recover expired leases, trim.
+
+Each class has a duty, which a thread calls again and again and which returns the seconds until its next call.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from typing import Final
 
 from scheduler.abilities import WAKE_HORIZON
 from scheduler.errors import BackendError, BackendUnavailable
+from scheduler.worker.inflight import InFlight
 from scheduler.worker.threads import Run
 from scheduler.worker.wake_event import WakeEvent
 
@@ -26,8 +31,31 @@ _RECOVER_JITTER = (0.8, 1.0)  # only downwards: recover_interval is a promise
 _AFTER_EXPIRY = 0.01  # seconds: workers that renew a moment late keep their jobs
 
 
+class Heartbeat:
+    """Renews all leases that the worker holds."""
+
+    def __init__(self, run: Run, inflight: InFlight) -> None:
+        self._run = run
+        self._inflight = inflight
+
+    def beat(self) -> float:
+        """Renew all leases. The jobs of leases that the store refuses are lost to this worker."""
+        end = time.monotonic() + self._run.config.heartbeat_interval
+        leases = self._inflight.renewable()
+        if leases:
+            renewal = self._run.outage.call("renew", self._run.backend.renew, leases, self._run.config.lease_duration)
+            self._run.metrics.renewed(len(leases) - len(renewal.refused))
+            # Leases that were settled since they were read are refused too; they are not lost.
+            lost = self._inflight.mark_lost(renewal.refused)
+            if lost:
+                self._run.metrics.lost("renew", lost)
+                self._run.logger.warning("%d leases were lost: other workers hold the jobs, or they are finished", lost)
+                self._run.wake_event.set()
+        return end - time.monotonic()
+
+
 class Promoter:
-    """`promote` is the duty of the promoter's thread and returns the seconds until the next due time, or poll."""
+    """Makes jobs ready that are due."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -43,10 +71,10 @@ class Promoter:
         self.wake_event.set()
 
     def promote(self) -> float:
-        """Promote the jobs that are due, and wake the pump for them."""
+        """Promote the jobs that are due, and wake the pump for them. The next call comes at a due time, or a poll."""
         wakeups, before = self._wakeups, time.monotonic()
-        with self._run.outage.calling("promote_due"):
-            promotion = self._run.backend.promote_due(self._run.config.queues, _PROMOTED)
+        call, backend = self._run.outage.call, self._run.backend
+        promotion = call("promote_due", backend.promote_due, self._run.config.queues, _PROMOTED)
         if promotion.moved:
             self._run.metrics.promoted(promotion.moved)
         due = math.inf if promotion.next_due is None else before + promotion.next_due
@@ -63,7 +91,7 @@ class Promoter:
 
 
 class Recoverer:
-    """`recover` is the duty of the recoverer's thread and returns the seconds until the next call."""
+    """Makes jobs ready whose leases have expired, and trims what retention no longer keeps."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -80,9 +108,9 @@ class Recoverer:
         return pause
 
     def _recover(self) -> float:
+        call, backend = self._run.outage.call, self._run.backend
         try:
-            with self._run.outage.calling("recover_expired"):
-                recovery = self._run.backend.recover_expired(self._run.config.queues, _RECOVERED)
+            recovery = call("recover_expired", backend.recover_expired, self._run.config.queues, _RECOVERED)
         except BackendUnavailable:
             raise
         except BackendError:  # such as of one damaged queue, for ever: jobs are trimmed nevertheless
@@ -104,8 +132,7 @@ class Recoverer:
 
     def _trim(self) -> bool:
         """Trim a batch. True if more may wait: jobs must not finish faster than they are trimmed."""
-        with self._run.outage.calling("trim"):
-            trimmed = self._run.backend.trim(self._run.config.queues, _TRIMMED)
+        trimmed = self._run.outage.call("trim", self._run.backend.trim, self._run.config.queues, _TRIMMED)
         if trimmed >= _TRIMMED:
             return True
         self._next_trim = time.monotonic() + _TRIM_EVERY

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
 from scheduler.config import WorkerConfig
 from scheduler.errors import BackendClosed, BackendError, BackendUnavailable, NotSupported, SchemaMismatch
@@ -14,6 +14,8 @@ from scheduler.logs import GuardedLogger
 from scheduler.metrics import Metrics
 from scheduler.worker.shutdown import Shutdown
 
+P = ParamSpec("P")
+T = TypeVar("T")
 LONGEST_BACK_OFF = 2.0  # seconds
 RECOVERY_MARGIN = 2.0  # seconds beyond a heartbeat: the longest back-off of the workers that hold leases
 _LOG_EVERY = 30.0  # seconds between two log lines about one outage
@@ -27,9 +29,10 @@ def is_transient(error: BaseException) -> bool:
 
 
 class BackOff:
-    """The waits between tries: doubled each time, jittered, at most two seconds. One thread uses it."""
+    """The waits between tries: doubled each time, jittered, at most *longest* seconds. One thread uses it."""
 
-    def __init__(self) -> None:
+    def __init__(self, longest: float = LONGEST_BACK_OFF) -> None:
+        self._longest = longest
         self._failures = 0
 
     def reset(self) -> None:
@@ -39,7 +42,7 @@ class BackOff:
     def next(self) -> float:
         """Return the seconds to wait after one more failure."""
         self._failures = min(self._failures + 1, 16)
-        return min(LONGEST_BACK_OFF, 0.05 * 2.0**self._failures) * random.uniform(0.5, 1.0)
+        return min(self._longest, 0.05 * 2.0**self._failures) * random.uniform(0.5, 1.0)
 
 
 class Outage:
@@ -67,11 +70,10 @@ class Outage:
         self._failing_to_write = False
         self._last_logged = 0.0
 
-    @contextmanager
-    def calling(self, operation: str) -> Iterator[None]:
-        """Record whether the call of the contract in this block succeeds. Errors pass through."""
+    def call(self, operation: str, method: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        """Call a method of the contract, and record whether that succeeds. Errors pass through."""
         try:
-            yield
+            result = method(*args, **options)
         except BackendError as error:
             if is_transient(error):
                 self._failed(operation, error)
@@ -79,6 +81,7 @@ class Outage:
                     self._shutdown.crashed(error)
             raise
         self._succeeded(operation)
+        return result
 
     def _succeeded(self, operation: str) -> None:
         self._has_succeeded = True

@@ -1,19 +1,20 @@
-"""The outcome of one run of a job, and how exceptions are described in it."""
+"""The outcome of one run of a job, how it is recorded, and how exceptions are described in it."""
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from scheduler.backend import Backend
 from scheduler.errors import Discard, Retry
 from scheduler.jobs import ErrorDetail
 from scheduler.leases import Completion, Failure, Lease
 
 
 class Verdict(StrEnum):
-    """The contract method that records the outcome."""
+    """The name of the contract method that records the outcome."""
 
     COMPLETE = "complete"
     RETRY = "retry"
@@ -31,6 +32,12 @@ class Outcome(NamedTuple):
     def lease(self) -> Lease:
         """The lease that the outcome settles."""
         return self.request if isinstance(self.request, Lease) else self.request.lease
+
+
+def record(backend: Backend, verdict: Verdict, outcomes: Sequence[Outcome]) -> Sequence[Lease]:
+    """Record *outcomes*, all of this verdict, in one call. Returns the leases that the store refuses."""
+    method: Callable[[Sequence[Completion | Failure | Lease]], Sequence[Lease]] = getattr(backend, verdict)
+    return method([outcome.request for outcome in outcomes])
 
 
 def released(lease: Lease) -> Outcome:

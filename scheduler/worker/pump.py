@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Callable, Sequence
-from typing import cast
+from functools import partial
 
 from scheduler.errors import BackendError
 from scheduler.identity import new_token
-from scheduler.leases import Completion, Failure, Lease
-from scheduler.worker.held_job import is_suspect
-from scheduler.worker.inflight import InFlight
+from scheduler.leases import Lease
+from scheduler.worker.inflight import InFlight, is_suspect
 from scheduler.worker.outage import BackOff, is_transient
-from scheduler.worker.outcome import Outcome, Verdict, put_back
+from scheduler.worker.outcome import Outcome, Verdict, put_back, record
 from scheduler.worker.threads import Run
 
 _JITTER = (0.8, 1.2)
 _LAST_TRIES = 5  # some three seconds of back-off
 _SHORT_REST = 0.001  # seconds
 _APART_DELAY = (0.1, 0.3)  # seconds
-_TRIAL = 5.0  # seconds: a job that kills its process mostly does so at once
 
 
 class Pump:
     """
-    In each turn: record outcomes, lease jobs, wake threads for them, wait on the wake_event. One thread takes turns.
+    In each turn: record outcomes, lease jobs, wake threads for them. One thread takes turns.
 
     Outcomes are recorded here rather than by another thread: that takes fewer calls, and a store that is slow or away
     limits leasing by itself, since jobs with unsent outcomes count as held.
@@ -36,41 +33,22 @@ class Pump:
         self._run = run
         self._inflight = inflight
         self._wake_threads = wake_threads
-        self._back_off = BackOff()
         self._unanswered: str | None = None  # the token of a lease call that did not return
         self._uncertain: set[Lease] = set()  # of outcomes that were sent before, without an answer
         self.settled = 0
         self.released = 0
 
-    def turn(self) -> None:
-        """Take one turn. Raises any error that will not pass, such as a bug, or a backend that was closed."""
-        failed = False
-        try:
-            pause = self._work()
-            self._back_off.reset()
-        except BackendError as error:
-            if not is_transient(error):
-                raise
-            failed = True
-            pause = self._back_off.next()
-        if pause > 0.0:
-            self._rest(pause, through=failed)
+    def turn(self) -> float:
+        """
+        Take one turn. Returns the seconds until the next one.
 
-    def _rest(self, pause: float, *, through: bool) -> None:
-        # A store that is away is not asked sooner because handlers return meanwhile. A stop ends the rest at once.
-        end = time.monotonic() + pause
-        while self._run.wake_event.wait(end - time.monotonic()) and through and not self._run.shutdown.requested:
-            pass
-
-    def _work(self) -> float:
-        settled = self.settle()
+        Raises any error that will not pass, such as a bug, or a backend that was closed.
+        """
         config = self._run.config
-        want = min(config.batch_size, self._inflight.room())
-        if want < config.batch_size and self._inflight.buffered >= config.concurrency:
-            want = 0  # every thread has its next job: a small lease would only cost a call
-        trial = trial_left(self._inflight)
-        if trial > 0.0:
-            want = 0
+        settled = self.settle()
+        trial = self._inflight.trial_left()
+        idle = trial > 0.0 or self._run.shutdown.requested
+        want = 0 if idle else self._inflight.wanted(config.batch_size)
         leased = self._lease(want) if want else 0
         if leased == want > 0 or settled:
             return 0.0
@@ -87,10 +65,8 @@ class Pump:
         config = self._run.config
         token = self._unanswered or new_token()
         self._unanswered = token
-        with self._run.outage.calling("lease"):
-            leases = self._run.backend.lease(
-                config.queues, token=token, worker_id=config.worker_id, duration=config.lease_duration, limit=want
-            )
+        lease = partial(self._run.backend.lease, config.queues, token=token, worker_id=config.worker_id, limit=want)
+        leases = self._run.outage.call("lease", lease, duration=config.lease_duration)
         if leases:
             kept, apart = ([*leases], []) if self._run.shutdown.requested else set_apart(self._inflight, leases)
             if apart:
@@ -155,8 +131,7 @@ class Pump:
     def _record(self, verdict: Verdict, outcomes: Sequence[Outcome]) -> None:
         leases = [outcome.lease for outcome in outcomes]
         try:
-            with self._run.outage.calling(verdict):
-                refused = set(self._call(verdict, outcomes))
+            refused = set(self._run.outage.call(verdict, record, self._run.backend, verdict, outcomes))
         except BackendError:
             self._uncertain.update(leases)
             raise
@@ -172,27 +147,6 @@ class Pump:
         if lost:
             self._run.metrics.lost(verdict, lost)
             self._run.logger.warning("%d leases were lost before %s could be recorded", lost, verdict)
-
-    def _call(self, verdict: Verdict, outcomes: Sequence[Outcome]) -> Sequence[Lease]:
-        requests = [outcome.request for outcome in outcomes]
-        if verdict is Verdict.COMPLETE:
-            return self._run.backend.complete(cast("list[Completion]", requests))  # a verdict fixes its requests' kind
-        if verdict is Verdict.RETRY:
-            return self._run.backend.retry(cast("list[Failure]", requests))
-        if verdict is Verdict.BURY:
-            return self._run.backend.bury(cast("list[Failure]", requests))
-        return self._run.backend.release(cast("list[Lease]", requests))
-
-
-def trial_left(inflight: InFlight) -> float:
-    """
-    Return for how many seconds nothing is to be leased, because a job that may kill the process has just begun.
-
-    Also if one is about to begin; 0.0 = there is none. If the process died during a lease call, the jobs that the call
-    took would have a crash counted against them.
-    """
-    since = inflight.suspect_since()
-    return 0.0 if since is None else max(0.0, since + _TRIAL - time.monotonic())
 
 
 def set_apart(inflight: InFlight, leases: Sequence[Lease]) -> tuple[list[Lease], list[Outcome]]:

@@ -6,13 +6,13 @@ import os
 import random
 import sys
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextvars import Context
 from datetime import timedelta
+from functools import partial
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, NoReturn, cast
 
-from scheduler.config import WorkerConfig
 from scheduler.errors import (
     Discard,
     InterruptReason,
@@ -26,15 +26,15 @@ from scheduler.errors import (
 from scheduler.jobs import ErrorDetail, Job
 from scheduler.leases import Completion, Failure, Lease
 from scheduler.limits import MAX_DELAY, MAX_RESULT
-from scheduler.logs import GuardedLogger
-from scheduler.metrics import Metrics
 from scheduler.retry import Delays, RetryPolicy, sane_delay
 from scheduler.serializers import Serializer
 from scheduler.worker.context import JobContext, enter
 from scheduler.worker.handlers import Handler, Handlers
+from scheduler.worker.inflight import InFlight
 from scheduler.worker.interrupt import Interruptible
 from scheduler.worker.log_lines import JobLog, fields, named
 from scheduler.worker.outcome import Outcome, Verdict, describe, describe_signal, put_back, released
+from scheduler.worker.threads import Run
 
 UNKNOWN_TYPE_WAITING = "UnknownTypeWaiting"
 """The kind of the error that marks when a worker first leased the job; unknown_type_timeout counts from it."""
@@ -44,34 +44,26 @@ _NOT_RUN = (Awaitable, GeneratorType, AsyncGeneratorType)
 
 
 class JobRunner:
-    """
-    Turns a lease into an `Outcome`, on the calling thread. All handler threads of the process that made it share it.
+    """Turns leases into outcomes, on the calling thread. All handler threads of the process that made it share it."""
 
-    keep_results: whether return values are encoded for the store. metrics: guarded, so that no hook raises.
-    """
-
-    def __init__(
-        self,
-        handlers: Handlers,
-        config: WorkerConfig,
-        *,
-        serializer: Serializer,
-        keep_results: bool,
-        metrics: Metrics,
-        logger: GuardedLogger,
-    ) -> None:
+    def __init__(self, run: Run, handlers: Handlers, serializer: Serializer) -> None:
+        self._config = run.config
+        self._metrics = run.metrics
+        self._logger = run.logger
+        self._log = JobLog(run.logger, run.config.log_errors)
+        self._keep_results = run.backend.retention.succeeded > 0.0
         self._handlers = handlers
-        self._config = config
         self._serializer = serializer
-        self._keep_results = keep_results
-        self._metrics = metrics
-        self._logger = logger
-        self._log = JobLog(logger, config.log_errors)
         self._process = os.getpid()
+        self.open = partial(JobContext, loads=serializer.loads)
+        """Returns the context of a run of the given job that starts now."""
 
-    def open(self, lease: Lease) -> JobContext:
-        """Return the context of a run that starts now."""
-        return JobContext(lease.job, self._serializer.loads)
+    def shift(self, inflight: InFlight, wake: Callable[[], None]) -> None:
+        """Run jobs of *inflight* until none is buffered. Call *wake* after each: the pump may wait for a free place."""
+        held = inflight.begin()
+        while held is not None and held.context is not None:
+            held = inflight.finish(held, self.run(held.lease, held.context))
+            wake()
 
     def run(self, lease: Lease, ctx: JobContext) -> Outcome:
         """Run the job's handler and return the outcome to record. Never raises."""
@@ -85,13 +77,10 @@ class JobRunner:
         if os.getpid() != self._process:
             _end_child(error)
         try:
-            if error is None:
-                outcome = self._succeeded(lease, handler, result)
-            else:
-                outcome = self._raised(lease, handler, ctx, error)
+            outcome = self._succeeded(lease, result) if error is None else self._raised(lease, ctx, error)
         except BaseException as fault:  # noqa: BLE001 - a property of what was returned or raised may raise when it is read
             error = fault if error is None else error
-            outcome = self._failed(lease, handler, describe(error), error)
+            outcome = self._failed(lease, describe(error), error)
         finally:
             # Its traceback leads back to this frame: the cycle would keep alive what the handler held.
             error = None
@@ -103,7 +92,7 @@ class JobRunner:
         job = lease.job
         message = f"the handler ran past its timeout of {job.timeout:g} s and did not return"
         detail = ErrorDetail(kind=JobTimeout.__name__, message=message, traceback=stack)
-        return self._failed(lease, self._handlers.find(job.type), detail, None)
+        return self._failed(lease, detail, None)
 
     def _unknown_type(self, lease: Lease) -> Outcome:
         """
@@ -140,7 +129,7 @@ class JobRunner:
         except BaseException as error:  # noqa: BLE001 - no exception of any class may cost the thread
             return None, error
 
-    def _succeeded(self, lease: Lease, handler: Handler, result: object) -> Outcome:
+    def _succeeded(self, lease: Lease, result: object) -> Outcome:
         if result is None:
             return Outcome(Verdict.COMPLETE, Completion(lease=lease))
         kind = type(result)  # not isinstance, which runs code of the result's own class
@@ -148,7 +137,7 @@ class JobRunner:
             if kind is CoroutineType:  # else it warns, wherever it is collected, that it was never awaited
                 cast("CoroutineType[Any, Any, Any]", result).close()
             message = f"the handler returned a {kind.__name__}, which nobody runs"
-            return self._failed(lease, handler, ErrorDetail(kind=InvalidHandler.__name__, message=message), None)
+            return self._failed(lease, ErrorDetail(kind=InvalidHandler.__name__, message=message), None)
         return Outcome(Verdict.COMPLETE, Completion(lease=lease, result=self._encoded(lease, result)))
 
     def _encoded(self, lease: Lease, result: object) -> bytes | None:
@@ -167,11 +156,11 @@ class JobRunner:
             return None
         return encoded
 
-    def _raised(self, lease: Lease, handler: Handler, ctx: JobContext, error: BaseException) -> Outcome:
+    def _raised(self, lease: Lease, ctx: JobContext, error: BaseException) -> Outcome:
         kind = type(error)  # as above
         # If the handler was not cancelled, a JobInterrupted that it raises is an exception like any other.
         if issubclass(kind, JobInterrupted) and ctx.reason is not None:
-            return self._interrupted(lease, handler, ctx.reason, error)
+            return self._interrupted(lease, ctx.reason, error)
         if issubclass(kind, Snooze) and (delay := _asked(error)) is not None:
             return put_back(lease, delay)
         if issubclass(kind, Discard):
@@ -179,41 +168,34 @@ class JobRunner:
             self._log.dead(lease.job, detail, error)
             return Outcome(Verdict.BURY, Failure(lease=lease, error=detail))
         if issubclass(kind, Retry):
-            return self._failed(lease, handler, describe_signal(error), error, delay=_asked(error))
+            return self._failed(lease, describe_signal(error), error, _asked(error))
         # Also a Snooze without a number: put back without a delay it would run again and again without an end.
-        return self._failed(lease, handler, describe(error), error)
+        return self._failed(lease, describe(error), error)
 
-    def _interrupted(self, lease: Lease, handler: Handler, reason: InterruptReason, error: BaseException) -> Outcome:
+    def _interrupted(self, lease: Lease, reason: InterruptReason, error: BaseException) -> Outcome:
         if reason != "timeout":
             return released(lease)  # if its lease is lost, the job is not held any more, and this outcome is dropped
         message = f"the handler was interrupted at its timeout of {lease.job.timeout:g} s"
         detail = ErrorDetail(kind=JobTimeout.__name__, message=message, traceback=describe(error).traceback)
-        return self._failed(lease, handler, detail, error)
+        return self._failed(lease, detail, error)
 
     def _failed(
-        self,
-        lease: Lease,
-        handler: Handler | None,
-        error: ErrorDetail,
-        raised: BaseException | None,
-        *,
-        delay: float | None = None,
+        self, lease: Lease, error: ErrorDetail, raised: BaseException | None, delay: float | None = None
     ) -> Outcome:
         job = lease.job
         if job.attempts > job.max_retries:
             self._log.dead(job, error, raised)
             return Outcome(Verdict.BURY, Failure(lease=lease, error=error))
         if delay is None:
-            delay = sane_delay(self._policy(job, handler), job.attempts, _FALLBACK)
+            delay = sane_delay(self._policy(job), job.attempts, _FALLBACK)
         self._log.failed(job, error, delay, raised)
         return Outcome(Verdict.RETRY, Failure(lease=lease, delay=delay, error=error))
 
-    def _policy(self, job: Job, handler: Handler | None) -> Delays:
-        if job.retry_policy is not None:
-            return job.retry_policy
-        if handler is not None and handler.retry_policy is not None:
-            return handler.retry_policy
-        return self._config.retry_policy
+    def _policy(self, job: Job) -> Delays:
+        handler = self._handlers.find(job.type)
+        of_handler = None if handler is None else handler.retry_policy
+        policies = job.retry_policy, of_handler, self._config.retry_policy
+        return next(policy for policy in policies if policy is not None)
 
 
 def _asked(signal: BaseException) -> float | None:

@@ -40,13 +40,13 @@ class _Times(NamedTuple):
 
 class Shutdown:
     """
-    The requests to end one run. Each of *wake* is called after a request has been added.
+    The requests to end one run. *wake* is called after a request has been added.
 
     `request`, `wait` and the properties may be called on any thread, also inside signal handlers. Therefore there is no
     lock: requests are only ever added. `crashed`: any thread of the run. `begin` and `finish`: the one that runs it.
     """
 
-    def __init__(self, config: WorkerConfig, logger: GuardedLogger, *wake: Callable[[], None]) -> None:
+    def __init__(self, config: WorkerConfig, logger: GuardedLogger, wake: Callable[[], None]) -> None:
         self._config = config
         self._logger = logger
         self._wake = wake
@@ -71,8 +71,7 @@ class Shutdown:
         # timeout_grace is the time before the end in which cancelled handlers may still return.
         self._requests.append(_Times(end, end - min(self._config.timeout_grace, timeout / _SHARE)))
         self.requested = True
-        for wake in self._wake:
-            wake()
+        self._wake()
 
     def crashed(self, error: BaseException) -> None:
         """End because of *error*, which is logged. The first one is what the run raises."""

@@ -3,32 +3,43 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from queue import SimpleQueue
 
 from scheduler.backend import Backend
 from scheduler.config import WorkerConfig
 from scheduler.logs import GuardedLogger
 from scheduler.metrics import Metrics
-from scheduler.worker.outage import BackOff, Outage, is_transient
+from scheduler.worker.outage import LONGEST_BACK_OFF, BackOff, Outage, is_transient
 from scheduler.worker.shutdown import Shutdown
 from scheduler.worker.wake_event import WakeEvent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What the threads of one run share. wake_event: the pump's. outage: the state of the calls of all threads."""
+    """
+    What the threads of one run share.
 
-    backend: Backend
-    config: WorkerConfig
-    wake_event: WakeEvent
-    shutdown: Shutdown
-    outage: Outage
-    metrics: Metrics
-    logger: GuardedLogger
+    wake_event: the pump's. woken: that of the thread in `Lifecycle.work`. outage: how the calls of all threads go.
+    """
+
+    def __init__(self, backend: Backend, config: WorkerConfig, metrics: Metrics, logger: GuardedLogger) -> None:
+        self.backend = backend
+        self.config = config
+        self.metrics = metrics
+        self.logger = logger
+        self.wake_event = WakeEvent()
+        self.woken = WakeEvent()
+        self.shutdown = Shutdown(config, logger, self.woken.set)
+        self.outage = Outage(config, metrics, logger, self.shutdown)
 
 
+def _nothing() -> None:
+    """Do nothing."""
+
+
+@dataclass(eq=False, kw_only=True)
 class Ticker:
     """
     A thread that calls *duty*, which returns the seconds until its next call, until `stop()`.
@@ -36,37 +47,30 @@ class Ticker:
     While the store is away the duty is repeated, with back-off, without an end. Any other error is a bug: it is passed
     to *crashed* and ends the thread, unless *lasting*, which goes on for as long as it is needed. The thread is a
     daemon: an exiting interpreter does not wait for it.
-
-    Args:
-        name: The thread's name.
-        duty: Called on the thread.
-        crashed: Called on the thread, or on the one that calls `stop()`, with an error that is no passing failure.
-        enter: Called once, on the thread, before the first turn.
-        interrupt: Called by `stop()`, to end a duty that waits elsewhere.
-        wake_event: Ends a pause, as `set()` does; given where the duty's own module sets it.
-        lasting: Whether the thread goes on after an error.
     """
 
-    def __init__(
-        self,
-        name: str,
-        duty: Callable[[], float],
-        crashed: Callable[[BaseException], None],
-        *,
-        enter: Callable[[], None],
-        interrupt: Callable[[], None] | None = None,
-        wake_event: WakeEvent | None = None,
-        lasting: bool = False,
-    ) -> None:
-        self._duty = duty
-        self._crashed = crashed
-        self._enter = enter
-        self._interrupt = interrupt
-        self._lasting = lasting
-        self._wake_event = WakeEvent() if wake_event is None else wake_event
+    name: str
+    duty: Callable[[], float]
+    """Called on the thread."""
+    crashed: Callable[[BaseException], None]
+    """Called on the thread, or on the one that calls `stop()`, with an error that is no passing failure."""
+    enter: Callable[[], None] = _nothing
+    """Called once, on the thread, before the first turn."""
+    interrupt: Callable[[], None] = _nothing
+    """Called by `stop()`, to end a duty that waits elsewhere."""
+    at_end: Callable[[], None] = _nothing
+    """Called once, on the thread, after the last turn. Must not raise."""
+    wake_event: WakeEvent = field(default_factory=WakeEvent)
+    """Ends a pause, as `set()` does; given where the duty's own module sets it."""
+    lasting: bool = False
+    """Whether the thread goes on after an error."""
+    longest_back_off: float = LONGEST_BACK_OFF
+    """In seconds."""
+
+    def __post_init__(self) -> None:
         self._stopping = False
-        self._back_off = BackOff()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._back_off = BackOff(self.longest_back_off)
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
 
     def start(self) -> None:
         """Start the thread; the first turn comes at once."""
@@ -74,17 +78,16 @@ class Ticker:
 
     def set(self) -> None:
         """Have the next turn now. Any thread."""
-        self._wake_event.set()
+        self.wake_event.set()
 
     def stop(self) -> None:
         """Ask the thread to end after the turn under way. Any thread."""
         self._stopping = True
-        self._wake_event.set()
-        if self._interrupt is not None:
-            try:
-                self._interrupt()
-            except BaseException as error:  # noqa: BLE001 - the other threads are to be stopped as well
-                self._crashed(error)
+        self.wake_event.set()
+        try:
+            self.interrupt()
+        except BaseException as error:  # noqa: BLE001 - the other threads are to be stopped as well
+            self.crashed(error)
 
     def join(self, timeout: float) -> bool:
         """Wait for the end up to *timeout* seconds; True if it has come. A thread never started counts as ended."""
@@ -94,21 +97,32 @@ class Ticker:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        self._enter()
+        self.enter()
+        self._repeat()
+        self.at_end()
+
+    def _repeat(self) -> None:
         while not self._stopping:
             try:
-                pause = self._duty()
+                pause = self.duty()
                 self._back_off.reset()
+                if pause > 0.0 and not self._stopping:
+                    self.wake_event.wait(pause)
             except BaseException as error:  # noqa: BLE001 - a service thread must not vanish, whatever was raised
                 if not is_transient(error):
-                    self._crashed(error)
-                    if not self._lasting:
+                    self.crashed(error)
+                    if not self.lasting:
                         return
-                pause = self._back_off.next()
-            if pause > 0.0 and not self._stopping:
-                self._wake_event.wait(pause)
+                self._rest(self._back_off.next())
+
+    def _rest(self, pause: float) -> None:
+        # A store that is away is not asked sooner because of a wake-up. Only a stop ends the rest.
+        end = time.monotonic() + pause
+        while not self._stopping and self.wake_event.wait(end - time.monotonic()):
+            pass
 
 
+@dataclass(eq=False)
 class BoundedPool:
     """
     At most *concurrency* handler threads, each started when it is first needed. It wakes threads; it queues no jobs.
@@ -120,10 +134,12 @@ class BoundedPool:
     worker, so that a worker with enough to do would keep the interpreter for ever, as would a stuck thread.
     """
 
-    def __init__(self, concurrency: int, shift: Callable[[], None], enter: Callable[[], None]) -> None:
-        self._concurrency = concurrency
-        self._shift = shift
-        self._enter = enter
+    concurrency: int
+    shift: Callable[[], None]
+    crashed: Callable[[BaseException], None]
+    enter: Callable[[], None]
+
+    def __post_init__(self) -> None:
         self._threads: list[threading.Thread] = []
         self._idle = threading.Semaphore(0)  # threads that wait and that no call is meant for
         self._calls: SimpleQueue[bool] = SimpleQueue()  # False = end
@@ -131,7 +147,7 @@ class BoundedPool:
     def wake_threads(self, threads: int) -> None:
         """Have so many more threads run a shift. The caller keeps the number of running shifts within bounds."""
         for _ in range(threads):
-            if not self._idle.acquire(blocking=False) and len(self._threads) < self._concurrency:
+            if not self._idle.acquire(blocking=False) and len(self._threads) < self.concurrency:
                 name = f"scheduler-job_{len(self._threads)}"
                 thread = threading.Thread(target=self._work, name=name, daemon=True)
                 thread.start()  # raises if the system allows this process no more
@@ -147,9 +163,12 @@ class BoundedPool:
                 thread.join()
 
     def _work(self) -> None:
-        self._enter()
+        self.enter()
         while self._calls.get():
-            self._shift()
+            try:
+                self.shift()
+            except BaseException as error:  # noqa: BLE001 - a bug of ours must not end the thread unreported
+                self.crashed(error)
             self._idle.release()
 
 

@@ -8,7 +8,6 @@ import math
 import os
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self, TypeVar
 
 from scheduler.backend import Backend
@@ -24,7 +23,7 @@ from scheduler.worker.lifecycle import Health, Lifecycle, Report
 from scheduler.worker.log_lines import log_start
 from scheduler.worker.runner import JobRunner
 from scheduler.worker.shutdown import END_MARGIN, OwnThreads
-from scheduler.worker.threads import Background
+from scheduler.worker.threads import Background, Run
 
 Function = TypeVar("Function", bound=HandlerFunction)
 
@@ -84,9 +83,7 @@ class Worker:
         """
         Decorate the function that handles *job_type*. The function itself is not changed.
 
-        It is called as handler(job, ctx), on several threads at a time. retry_policy: for jobs that have none; None =
-        the worker's. interrupt: when the job is cancelled, also raise `JobInterrupted` in its thread. Raises
-        `DuplicateHandler`, or `InvalidHandler` for coroutine and generator functions.
+        The arguments and errors are those of `handle`.
         """
         if not isinstance(job_type, str):
             raise InvalidHandler(
@@ -108,7 +105,19 @@ class Worker:
         retry_policy: Delays | None = None,
         interrupt: bool = False,
     ) -> None:
-        """Register *function* for *job_type*, as the decorator `handler` does."""
+        """
+        Register a handler.
+
+        Args:
+            job_type: The type of the jobs that it handles.
+            function: Called as function(job, ctx), on several threads at a time.
+            retry_policy: For jobs that have none; None = the worker's.
+            interrupt: When the job is cancelled, also raise `JobInterrupted` in the handler's thread.
+
+        Raises:
+            DuplicateHandler: The type has a handler already.
+            InvalidHandler: It cannot be called so, or is a coroutine or generator function.
+        """
         self._handlers.register(job_type, Handler(function=function, retry_policy=retry_policy, interrupt=interrupt))
 
     def with_config(self, **changes: object) -> Worker:
@@ -140,28 +149,15 @@ class Worker:
         with self._starting:
             if self._lifecycle is not None:
                 raise SchedulerError("this worker is running already; one worker runs once at a time")
-            metrics = guarded(self.metrics, self._logger)
-            self._lifecycle = lifecycle = Lifecycle(
-                self.backend,
-                self.config,
-                self._runner(self.backend, metrics),
-                metrics=metrics,
-                logger=self._logger,
-                own_threads=self._own,
-            )
+            run, runner = self._new_run(self.backend)
+            self._lifecycle = lifecycle = Lifecycle(run, runner, self._own)
         log_start(self._logger, self.config, self._handlers.types, self.backend)
         return lifecycle
 
-    def _runner(self, backend: Backend, metrics: Metrics) -> JobRunner:
-        """Return what runs this worker's handlers on jobs of *backend*."""
-        return JobRunner(
-            self._handlers,
-            self.config,
-            serializer=self._serializer,
-            keep_results=backend.retention.succeeded > 0.0,
-            metrics=metrics,
-            logger=self._logger,
-        )
+    def _new_run(self, backend: Backend) -> tuple[Run, JobRunner]:
+        """Return what the threads of a run on *backend* share, and what runs this worker's handlers in it."""
+        run = Run(backend, self.config, guarded(self.metrics, self._logger), self._logger)
+        return run, JobRunner(run, self._handlers, self._serializer)
 
     def _work(self, lifecycle: Lifecycle) -> Report:
         self._own.enter()
@@ -239,9 +235,7 @@ class Worker:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
         """Stop within shutdown_grace. Raises what the run raised, unless the block raised too."""
         self.stop()
         background, self._background = self._background, None

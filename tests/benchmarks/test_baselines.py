@@ -17,7 +17,7 @@ def test_submit():
     ("baseline", "size"),
     [("f1", {"rounds": 2}), ("lpush", {"rounds": 2}), ("ping", {"count": 5}), ("blpop", {"count": 5})],
 )
-def test_a_floor_on_redis(redis_url, baseline, size):
+def test_a_baseline_on_redis(redis_url, baseline, size):
     redis = pytest.importorskip("redis")
     assert getattr(baselines_redis, baseline)(f"{redis_url}?partitions=3", **size) > 0
     with redis.Redis.from_url(redis_url) as client:
@@ -33,7 +33,7 @@ def test_a_floor_on_redis(redis_url, baseline, size):
         ("copy", {"count": 5}),
     ],
 )
-def test_a_floor_on_postgres(postgres_url, baseline, size):
+def test_a_baseline_on_postgres(postgres_url, baseline, size):
     with BenchmarkStore(postgres_url, size=1) as bench:  # makes the tables
         assert getattr(baselines_sql, baseline)(bench.url, **size) > 0
         with baselines_sql.postgres(bench.url) as connection:
@@ -42,7 +42,7 @@ def test_a_floor_on_postgres(postgres_url, baseline, size):
 
 
 @pytest.mark.parametrize("baseline", ["insert_commit", "select_and_insert"])
-def test_a_floor_on_sqlite(tmp_path, baseline):
+def test_a_baseline_on_sqlite(tmp_path, baseline):
     url = f"sqlite:///{tmp_path}/jobs.db?prefix=other_&synchronous=normal"
     with BenchmarkStore(url, size=1) as bench:
         assert getattr(baselines_sql, baseline)(bench.url, count=5) > 0
@@ -51,7 +51,7 @@ def test_a_floor_on_sqlite(tmp_path, baseline):
     connection.close()
 
 
-def test_a_floor_is_chosen_by_the_store(tmp_path):
+def test_a_baseline_is_chosen_by_the_store(tmp_path):
     with BenchmarkStore("memory", size=1) as memory, BenchmarkStore(f"sqlite:///{tmp_path}/jobs.db", size=1) as sqlite:
         assert memory.baseline(memory="submit", sqlite="insert_commit").name == "submit"
         assert sqlite.baseline(memory="submit", sqlite="insert_commit").name == "insert_commit"

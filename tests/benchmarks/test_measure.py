@@ -35,7 +35,7 @@ def test_the_value_is_the_median_and_the_ratio_is_of_medians():
     assert " ".join(as_text(result).split()) == "m 3 (1 to 8) µs/job = 1.50 × f 2 (1 to 9)"
 
 
-def test_a_floor_is_shown_in_the_unit_of_its_measure():
+def test_a_baseline_is_shown_in_the_unit_of_its_measure():
     measure = Measure(name="m", unit=JOBS_PER_SECOND, run=taking(0.01), baseline=Baseline(name="f", run=taking(0.02)))
     (result,) = measured([measure], 1)
     assert (result.value, result.baseline_value, result.ratio) == (
@@ -45,7 +45,7 @@ def test_a_floor_is_shown_in_the_unit_of_its_measure():
     )
 
 
-def test_floor_and_measure_take_turns():
+def test_baseline_and_measure_take_turns():
     turns = []
 
     def turn(name):
@@ -67,7 +67,7 @@ def test_a_reading_may_have_several_parts_each_with_its_unit_and_baseline():
     assert (second.measure, second.unit, second.value, second.ratio) == ("m_b", "jobs/s", 2.0, 0.5)
 
 
-def test_without_a_floor_there_is_no_ratio():
+def test_without_a_baseline_there_is_no_ratio():
     (result,) = measured([Measure(name="m", unit=MILLISECONDS, run=lambda: 1.0)], 1)
     assert json.loads(as_json(result))["ratio"] is None
     assert "×" not in as_text(result)

@@ -37,7 +37,7 @@ def read(**extra: object):
 
 
 @pytest.mark.parametrize("formatter", FORMATTERS)
-def test_a_line_tells_when_in_utc_which_process_and_where(formatter):
+def test_a_line_shows_when_in_utc_which_process_and_where(formatter):
     record = a_record("number %d", 7)
     line = formatter().format(record)
     assert all(part in line for part in ("number 7", "WARNING", str(record.process), "MainThread", "app"))

@@ -200,7 +200,7 @@ def test_a_backend_in_one_process_is_refused(application):
     assert "each process would have its own jobs" in command.output
 
 
-def test_a_killed_child_is_replaced_and_what_it_held_is_told_and_run(application):
+def test_a_killed_child_is_replaced_and_what_it_held_is_logged_and_run(application):
     job = application.producer.enqueue("wait").job.id
     command = application.start("app:worker", "--processes", "2", LEASE="10")  # still held when the next one starts
     (match,) = command.expect(rf"began {job} (\d+)")
@@ -215,7 +215,7 @@ def test_a_killed_child_is_replaced_and_what_it_held_is_told_and_run(application
     assert command.ended() == 0
 
 
-def test_what_a_killed_child_held_is_told_although_its_first_replacement_cannot_start(application):
+def test_what_a_killed_child_held_is_logged_although_its_first_replacement_cannot_start(application):
     job = application.producer.enqueue("wait").job.id
     command = application.start("app:worker", "--processes", "2", LEASE="20")
     (match,) = command.expect(rf"began {job} (\d+)")

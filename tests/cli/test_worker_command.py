@@ -53,14 +53,14 @@ def test_a_factory_makes_the_worker(application):
         ("app:create", "app:create()"),
     ],
 )
-def test_a_wrong_target_is_told_in_one_line(application, target, advice):
+def test_a_wrong_target_is_reported_in_one_line(application, target, advice):
     command = application.start(target)
     assert command.ended() == 2
     assert advice in command.output
     assert "Traceback" not in command.output
 
 
-WHAT_THE_APPLICATION_MUST_MEND = {
+WHAT_THE_APPLICATION_MUST_FIX = {
     "import no_such_package_of_the_application": "no_such_package_of_the_application",
     "from os import no_such_name": "no_such_name",
     "nothing = here +": "SyntaxError",
@@ -70,16 +70,16 @@ WHAT_THE_APPLICATION_MUST_MEND = {
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
-@pytest.mark.parametrize("code", WHAT_THE_APPLICATION_MUST_MEND)
-def test_what_the_application_must_mend_is_one_line_and_no_reason_to_start_anew(application, code, processes):
+@pytest.mark.parametrize("code", WHAT_THE_APPLICATION_MUST_FIX)
+def test_what_the_application_must_fix_is_one_line_and_no_reason_to_restart(application, code, processes):
     lines = f"from scheduler import *\nfrom scheduler_backends.memory import MemoryBackend\n{code}\n"
     (application.folder / "broken.py").write_text(lines)
     command = application.start("broken:worker", "--processes", processes)
     assert command.ended() == 2, command.output
     assert "Traceback" not in command.output
-    told = [line for line in command.lines if WHAT_THE_APPLICATION_MUST_MEND[code] in line]
-    assert 1 <= len(told) <= int(processes)
-    assert "broken.py, line 3" in told[0]
+    shown = [line for line in command.lines if WHAT_THE_APPLICATION_MUST_FIX[code] in line]
+    assert 1 <= len(shown) <= int(processes)
+    assert "broken.py, line 3" in shown[0]
     assert command.output.count("Started worker") == (0 if processes == "1" else 2)
 
 
@@ -92,7 +92,7 @@ def test_an_application_with_a_bug_shows_its_traceback(application):
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_a_missing_schema_is_told_in_one_line(application, processes):
+def test_a_missing_schema_is_reported_in_one_line(application, processes):
     path = application.folder / "newer.db"
     application.backend.__class__(path).ping()
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -149,9 +149,9 @@ def test_every_option_can_be_set_by_the_environment(monkeypatch):
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 0
-    told = dataclasses.asdict(seen[0])
-    assert told.pop("target") == "app:worker"
-    assert told == {name: value for name, (_, value) in BY_ENVIRONMENT.items()}
+    shown = dataclasses.asdict(seen[0])
+    assert shown.pop("target") == "app:worker"
+    assert shown == {name: value for name, (_, value) in BY_ENVIRONMENT.items()}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -180,7 +180,7 @@ def test_a_second_signal_ends_the_process_at_once(application):
     assert command.ended() == 128 + signal.SIGTERM
 
 
-def test_a_handler_that_does_not_end_is_abandoned_and_told_by_the_exit_status(application):
+def test_a_handler_that_does_not_end_is_abandoned_and_shown_by_the_exit_status(application):
     application.producer.enqueue("stuck", timeout=60)
     command = application.start("app:worker", "--grace", "0.5")
     command.expect("began")
@@ -232,7 +232,7 @@ def test_stacks_are_dumped_during_the_import_too(application):
     assert command.ended() == 0, command.output
 
 
-def test_a_queue_without_any_job_is_told_once(application):
+def test_a_queue_without_any_job_is_logged_once(application):
     application.producer.enqueue("say", delay=3600)
     command = application.start("app:worker", "--queues", "default,malis")
     command.expect("no job of queue malis: is the name right")
@@ -339,13 +339,13 @@ def test_logs_are_json_lines_when_asked_for(application):
     assert command.ended() == 0
     lines = [json.loads(line) for line in command.output.splitlines()]
     assert {"time", "level", "logger", "process", "thread", "message"} <= set(lines[-1])
-    told = [line["message"].partition(":")[0] for line in lines if line["level"] == "INFO"]
-    assert [text.split()[0] for text in told if not text.startswith("The store has no job")] == [
+    shown = [line["message"].partition(":")[0] for line in lines if line["level"] == "INFO"]
+    assert [text.split()[0] for text in shown if not text.startswith("The store has no job")] == [
         "Health", "Worker", "Stopping", "Stopped",
     ]  # fmt: skip
 
 
-def test_health_is_told_by_a_port(application):
+def test_health_is_served_on_a_port(application):
     command = application.start("app:worker", "--health-port", "0", "--metrics")
     (match,) = command.expect(r"(http://127\.0\.0\.1:\d+)/ready")
     url = match[1]
@@ -359,7 +359,7 @@ def test_health_is_told_by_a_port(application):
         assert (head.status, head.read()) == (200, b"")
 
 
-def test_health_is_told_to_an_address_of_any_kind():
+def test_health_is_served_on_addresses_of_any_kind():
     for host, shown in (("0.0.0.0", "127.0.0.1"), ("::1", "[::1]"), ("localhost", "localhost")):  # noqa: S104 - briefly
         options = WorkerOptions(target="app:worker", health_host=host, health_port=0)
         with serve_health(options, lambda: Status(live=True, ready=False)) as port:
@@ -390,7 +390,7 @@ def service(tmp_path):
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_systemd_is_told(application, service, processes):
+def test_systemd_is_notified(application, service, processes):
     command = application.start("app:worker", "--processes", processes, NOTIFY_SOCKET=service.address)
     service("READY=1")
     service("WATCHDOG=1")

@@ -13,9 +13,9 @@ import pytest
 from production.embedded import elapse
 from production.place import now
 from programs import wait_until
+from scheduler.cli.child import Slot
 from scheduler.cli.options import WorkerOptions
 from scheduler.cli.protocol import ChildSetup, Exiting, Status, SupervisorLink
-from scheduler.cli.slot import Slot
 
 
 def test_a_child_that_cannot_be_started_is_tried_again_later(monkeypatch):
@@ -23,7 +23,7 @@ def test_a_child_that_cannot_be_started_is_tried_again_later(monkeypatch):
     before = len(list(Path("/proc/self/fd").iterdir()))
     slot = Slot(0, "supervisor")
     for back_off in (0.5, 1.0, 2.0):
-        assert slot.start_child(WorkerOptions(target="app:worker")) is None
+        slot.start_child(WorkerOptions(target="app:worker"))
         assert slot.child is None
         assert back_off - 0.5 < slot.start_at - now() <= back_off
     assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -6,10 +6,11 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from storms.roles import until
 
 ROLES = Path(__file__).with_name("roles.py")
 
@@ -44,15 +45,13 @@ class Crew:
     def wait_until_busy(self, timeout: float) -> None:
         """Return when each process has recorded something."""
         folder = Path(self._place[2])
-        deadline = time.monotonic() + timeout
         wanted = len(self.producers) + len(self.workers)
-        while (
-            sum(path.stat().st_size > 0 for kind in ("acknowledged", "begun") for path in folder.glob(f"*.{kind}"))
-            < wanted
-        ):
-            if time.monotonic() > deadline:
-                raise RuntimeError("the processes do not start to work")
-            time.sleep(0.05)
+
+        def is_busy() -> bool:
+            files = [path for kind in ("acknowledged", "begun") for path in folder.glob(f"*.{kind}")]
+            return sum(path.stat().st_size > 0 for path in files) >= wanted
+
+        until(is_busy, timeout, "the processes do not start to work")
 
     def kill_a_worker(self) -> None:
         """Kill a worker and start another one."""

@@ -28,6 +28,7 @@ from scheduler.leases import Completion, Lease
 from scheduler.plugins import backend_from_url
 
 TYPE = "storm"
+WAIT_TIMEOUT = 180.0  # seconds for what takes a few, on a loaded machine
 ATTEMPTS = 100  # more than the kills that one job can meet
 STALE = "3600"  # seconds for which a process uses the versions that it has read, unless the store rejects them
 
@@ -106,12 +107,26 @@ def _record_completions(backend: Backend, completed: Ledger) -> None:
     backend.complete = complete  # type: ignore[method-assign]  # of this one object
 
 
+def until(condition: Callable[[], object], timeout: float, otherwise: str) -> None:
+    """Wait until *condition* holds, of which no event comes from the other processes; raise *otherwise* if in vain."""
+    deadline, never = time.monotonic() + timeout, threading.Event()
+    while not condition():
+        if time.monotonic() > deadline:
+            raise RuntimeError(otherwise)
+        never.wait(0.05)
+
+
 def until_answered(call: Callable[[], object]) -> object:
     """Repeat *call* while the store is away, and return its result."""
-    while True:
+    results: list[object] = []
+
+    def has_answered() -> bool:
         with suppress(BackendUnavailable):
-            return call()
-        time.sleep(0.05)
+            results.append(call())
+        return bool(results)
+
+    until(has_answered, WAIT_TIMEOUT, "the store does not answer")
+    return results[0]
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import tempfile
+import threading
 import time
 from contextlib import closing
 from functools import partial
@@ -20,11 +21,10 @@ from scheduler.backend import Backend
 from scheduler.errors import TopologyError
 from scheduler.states import LIVE, JobState
 from storms.crew import Crew, lines
-from storms.roles import until_answered
+from storms.roles import WAIT_TIMEOUT, until, until_answered
 
 PRODUCERS, WORKERS = 4, 3
 AT_ONCE = 3  # versions that may drain at the same time
-WAIT_TIMEOUT = 180.0  # seconds for what takes a few, on a loaded machine
 
 
 class Outcome(NamedTuple):
@@ -70,6 +70,7 @@ def complete(backend: Backend, queue: str, most: int, deadline: float) -> int:
     """Complete draining versions until at most *most* are left or *deadline*; return how often it was refused."""
     assert isinstance(backend, TopologyAdmin)
     refusals = 0
+    never = threading.Event()
     while len(draining := backend.topology(queue).draining) > most and time.monotonic() < deadline:
         for version in draining:
             try:
@@ -78,13 +79,12 @@ def complete(backend: Backend, queue: str, most: int, deadline: float) -> int:
                 if not refusal.counts or not set(refusal.counts) <= set(LIVE):
                     raise
                 refusals += 1
-        time.sleep(0.05)
+        never.wait(0.05)  # the workers empty them
     return refusals
 
 
 def _wait_until_empty(backend: Backend, queue: str) -> None:
-    deadline = time.monotonic() + WAIT_TIMEOUT
-    while left := sum(row.counts[JobState(state)] for row in backend.stats([queue]) for state in LIVE):
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"{left} jobs are not done")
-        time.sleep(0.05)
+    def is_empty() -> bool:
+        return not any(row.counts[JobState(state)] for row in backend.stats([queue]) for state in LIVE)
+
+    until(is_empty, WAIT_TIMEOUT, "some jobs are not done")

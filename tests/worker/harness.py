@@ -25,11 +25,8 @@ from scheduler.testing import FaultyBackend, faulty
 from scheduler.worker import JobContext, Worker
 from scheduler.worker.handlers import HandlerFunction, Handlers
 from scheduler.worker.inflight import InFlight
-from scheduler.worker.outage import Outage
 from scheduler.worker.runner import JobRunner
-from scheduler.worker.shutdown import Shutdown
 from scheduler.worker.threads import Run
-from scheduler.worker.wake_event import WakeEvent
 
 SOON = 30.0
 """Seconds within which what a test waits for has long happened; only a failure comes near it."""
@@ -45,7 +42,7 @@ class OpenBackend(Protocol):
 
 
 class Watch(CountingMetrics):
-    """Counts, and wakes whoever waits for something to become true."""
+    """Counts, and wakes the threads that wait for something to become true."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -180,29 +177,13 @@ class WorkerParts:
     def __init__(self, harness: WorkerHarness, **changes: object) -> None:
         self.harness = harness
         self.config = harness.config(**changes)
-        self.rings = 0  # of the deadlines' wake_event
+        self.wake_ups = 0  # of the deadlines' thread
         logger = GuardedLogger(logging.getLogger("scheduler.worker"))
-        self.shutdown = Shutdown(self.config, logger)
-        self.outage = Outage(self.config, harness.watch, logger, self.shutdown)
-        self.run = Run(
-            backend=harness.backend,
-            config=self.config,
-            wake_event=WakeEvent(),
-            shutdown=self.shutdown,
-            outage=self.outage,
-            metrics=harness.watch,
-            logger=logger,
-        )
+        self.run = Run(harness.backend, self.config, harness.watch, logger)
+        self.shutdown, self.outage = self.run.shutdown, self.run.outage
         self.handlers = Handlers()
-        self.runner = JobRunner(
-            self.handlers,
-            self.config,
-            serializer=JsonSerializer(),
-            keep_results=harness.backend.retention.succeeded > 0.0,
-            metrics=harness.watch,
-            logger=logger,
-        )
-        self.inflight = InFlight(self.config, open_context=self.runner.open, wake_deadlines=self._ring)
+        self.runner = JobRunner(self.run, self.handlers, JsonSerializer())
+        self.inflight = InFlight(self.config, open_context=self.runner.open, wake_deadlines=self._wake)
 
-    def _ring(self) -> None:
-        self.rings += 1
+    def _wake(self) -> None:
+        self.wake_ups += 1

@@ -1,4 +1,4 @@
-"""What a handler is given: its deadline, its data, and the news that it should end."""
+"""What a handler is given: its deadline, its data, and whether it should end."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_timeout_of_a_hundred_years_has_a_deadline() -> None:
     assert a_context(timeout=100 * 365.25 * 86_400.0).deadline.year > 2100
 
 
-def test_data_is_the_payload_decoded_anew_at_each_look() -> None:
+def test_data_is_the_payload_decoded_at_each_access() -> None:
     ctx = a_context(payload=b'{"n": [1]}')
     first = ctx.data
     assert first == {"n": [1]}

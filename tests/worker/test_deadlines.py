@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.leases import Completion, Lease
 from scheduler.worker.deadlines import Deadlines
-from scheduler.worker.held_job import HeldJob
+from scheduler.worker.inflight import HeldJob
 from scheduler.worker.outcome import Outcome, Verdict
 from worker.harness import SOON, WorkerHarness, WorkerParts
 
@@ -129,6 +129,6 @@ def test_jobs_that_wait_for_a_whole_lease_go_back(harness: WorkerHarness, watchi
     parts = watching(lease_duration=0.02, heartbeat_interval=0.01, queue_buffer=3, concurrency=1)
     leases = parts.hold(3)
     parts.start()
-    harness.until(lambda: parts.deadlines.watch() is not None and parts.inflight.buffered == 0)
+    harness.until(lambda: parts.deadlines.watch() is not None and len(parts.inflight._buffered) == 0)
     assert {outcome.lease for outcome in parts.inflight.unsent(10)} == set(leases[1:])
     assert parts.run.wake_event.wait(0.0)

@@ -28,7 +28,7 @@ def test_a_new_worker_of_the_same_name_keeps_nothing_alive_that_an_earlier_one_h
     assert list(harness.backend.complete([Completion(lease=dead)])) == [dead]
 
 
-def test_a_stale_holder_changes_nothing_and_hears_of_it(harness: WorkerHarness) -> None:
+def test_a_stale_holder_changes_nothing_and_is_refused(harness: WorkerHarness) -> None:
     """Guarantee 2: neither by complete nor by retry, bury, release or renew."""
     begun, go = threading.Event(), threading.Event()
 
@@ -56,7 +56,7 @@ def test_a_stale_holder_changes_nothing_and_hears_of_it(harness: WorkerHarness) 
     assert (done.state, done.attempts, done.result) == (JobState.SUCCEEDED, 2, b'"of the holder"')
 
 
-def test_a_worker_that_lost_a_lease_tells_its_handler_and_drops_the_outcome(harness: WorkerHarness) -> None:
+def test_a_worker_that_lost_a_lease_cancels_its_handler_and_drops_the_outcome(harness: WorkerHarness) -> None:
     """Guarantee 2, from the loser's side."""
     reasons: list[str | None] = []
     begun = threading.Event()
@@ -104,7 +104,9 @@ def test_jobs_that_wait_in_the_buffer_are_renewed_too(harness: WorkerHarness) ->
 
 
 @pytest.mark.parametrize("state", ["scheduled", "leased", "retry_wait", "succeeded", "dead"])
-def test_enqueueing_an_id_that_exists_changes_nothing_for_whoever_runs_it(harness: WorkerHarness, state: str) -> None:
+def test_enqueueing_an_id_that_exists_changes_nothing_for_the_worker_that_runs_it(
+    harness: WorkerHarness, state: str
+) -> None:
     """Guarantee 9: it says "already there", and the job is run as often as it would have been."""
     begun, go = threading.Event(), threading.Event()
 

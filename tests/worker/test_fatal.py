@@ -90,7 +90,7 @@ def test_a_heartbeat_that_fails_of_a_bug_goes_on_renewing_until_the_end(harness:
     assert harness.state(job.id) is JobState.SUCCEEDED
 
 
-def test_where_nothing_can_be_recorded_any_more_handlers_are_told_soon(harness: WorkerHarness) -> None:
+def test_where_nothing_can_be_recorded_any_more_handlers_are_cancelled_soon(harness: WorkerHarness) -> None:
     """Of a backend that the program closed under the worker."""
     held = Held(heeds=True)
     harness.add()

@@ -184,7 +184,7 @@ def test_an_interrupt_is_wanted_or_not() -> None:
         Handlers().register("send", Handler(function=lambda job, ctx: None, interrupt="no"))  # type: ignore[arg-type]
 
 
-def test_a_retry_policy_that_tells_no_delay_is_refused() -> None:
+def test_a_retry_policy_without_a_delay_is_refused() -> None:
     with pytest.raises(ConfigError) as raised:
         Handlers().register("work", Handler(function=print, retry_policy=5.0))  # type: ignore[arg-type]  # as a user may
     assert raised.value.field == "retry_policy"

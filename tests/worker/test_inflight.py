@@ -11,26 +11,26 @@ import pytest
 
 from scheduler.config import WorkerConfig
 from scheduler.identity import new_token
+from scheduler.jobs import Job
 from scheduler.leases import Completion, Failure, Lease
 from scheduler.serializers import JsonSerializer
 from scheduler.worker.context import JobContext
-from scheduler.worker.held_job import HeldJob
-from scheduler.worker.inflight import InFlight
+from scheduler.worker.inflight import HeldJob, InFlight
 from scheduler.worker.outcome import Outcome, Verdict
 from worker.harness import SOON
 from worker.test_runner import a_lease
 
 
 class Table(InFlight):
-    """Counts the rings of the deadlines' bell."""
+    """Counts the wake-ups of the deadlines' thread."""
 
     def __init__(self, *, lease_duration: float = 30.0, **config: object) -> None:
-        self.rings = 0
+        self.wake_ups = 0
         chosen = WorkerConfig(lease_duration=lease_duration, heartbeat_interval=lease_duration / 3, **config)  # type: ignore[arg-type]  # by name
         super().__init__(chosen, open_context=_open, wake_deadlines=self._count)
 
     def _count(self) -> None:
-        self.rings += 1
+        self.wake_ups += 1
 
     def take(self, count: int = 1, **fields: object) -> list[Lease]:
         """Take in so many jobs, of one lease call."""
@@ -50,8 +50,8 @@ class Table(InFlight):
         return outcomes
 
 
-def _open(lease: Lease) -> JobContext:
-    return JobContext(lease.job, JsonSerializer().loads)
+def _open(job: Job) -> JobContext:
+    return JobContext(job, JsonSerializer().loads)
 
 
 _numbers = iter(range(10**9))
@@ -155,7 +155,7 @@ def test_when_a_thread_gets_stuck_nothing_is_hoarded_until_a_handler_returns() -
     table.take(8)
     stuck, other = table.start(), table.start()
     table.give_up(stuck, timed_out(stuck))
-    assert table.buffered == 0
+    assert len(table._buffered) == 0
     assert sorted(outcome.verdict for outcome in table.settle()) == [*[Verdict.RELEASE] * 6, Verdict.RETRY]
     assert table.room() == 0, "one thread is stuck and the other is busy"
     table.finish(other, done(other))
@@ -174,7 +174,7 @@ def test_a_repeat_of_a_lease_call_is_taken_in_once() -> None:
     assert table.take_in(leases) == 0
     table.finish(row, done(row))
     table.take_in([*leases, *some(1)])
-    assert (table.held, table.buffered) == (4, 2)  # one of them was begun by finish
+    assert (table.held, len(table._buffered)) == (4, 2)  # one of them was begun by finish
 
 
 def test_the_same_job_under_a_new_token_is_another_lease() -> None:
@@ -282,7 +282,7 @@ def test_a_stuck_thread_that_returns_goes_on_working() -> None:
 # ---- lost leases
 
 
-def test_a_lost_job_is_told_to_its_handler_and_its_outcome_is_dropped() -> None:
+def test_the_handler_of_a_lost_job_is_cancelled_and_its_outcome_is_dropped() -> None:
     table = Table(concurrency=1, queue_buffer=0)
     leases = table.take(1)
     row = table.start()
@@ -375,20 +375,20 @@ def test_jobs_that_waited_for_a_whole_lease_are_given_back_and_none_is_hoarded()
 # ---- deadlines
 
 
-def test_the_first_deadline_before_the_next_look_rings_once() -> None:
+def test_the_first_deadline_before_the_next_check_wakes_once() -> None:
     table = Table(concurrency=9, queue_buffer=0)
     assert table.watch(time.monotonic() + 10.0, 1.0) > 0.0
     table.take(3, timeout=60.0)
     for _ in range(3):
         table.start()
-    assert table.rings == 0
+    assert table.wake_ups == 0
     table.take(3, timeout=5.0)
     for _ in range(3):
         table.start()
-    assert table.rings == 1
+    assert table.wake_ups == 1
 
 
-def test_many_short_jobs_ring_once_although_each_is_gone_at_the_next_look() -> None:
+def test_many_short_jobs_wake_once_although_each_is_gone_at_the_next_check() -> None:
     table = Table(concurrency=1, queue_buffer=0)
     table.watch(time.monotonic() + 10.0, 1.0)
     for _ in range(50):
@@ -398,7 +398,7 @@ def test_many_short_jobs_ring_once_although_each_is_gone_at_the_next_look() -> N
         table.settle()
         until = table.watch(time.monotonic() + 10.0, 1.0)
         assert until - time.monotonic() <= 5.0
-    assert table.rings == 1
+    assert table.wake_ups == 1
 
 
 def test_the_next_look_is_at_the_nearest_deadline_or_giving_up() -> None:

@@ -1,8 +1,9 @@
-"""A store's wake-ups reach everybody who may sleep too long."""
+"""A store's wake-ups reach every thread that may sleep too long."""
 
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import socket
 from collections import deque
@@ -11,9 +12,15 @@ from collections.abc import Callable
 import pytest
 
 from scheduler.abilities import WakeReason
+from scheduler.config import WorkerConfig
 from scheduler.errors import BackendUnavailable
+from scheduler.logs import GuardedLogger
+from scheduler.metrics import NopMetrics
 from scheduler.sleeping import Sleeper
 from scheduler.worker.listener import Listener
+from scheduler.worker.threads import Run
+from scheduler.worker.wake_event import WakeEvent
+from scheduler_backends.memory import MemoryBackend
 
 
 class Waiter:
@@ -45,17 +52,31 @@ def making(waiter: Waiter | BaseException) -> Callable[[], Waiter]:
     return make
 
 
-def listening(make: Callable[[], Waiter], rings: list[str]) -> Listener:
-    return Listener(make, ready=lambda: rings.append("pump"), sooner=lambda: rings.append("promoter"))
+class PumpsEvent(WakeEvent):
+    """In the place of the pump's event: notes that it was set."""
+
+    def __init__(self, woken: list[str]) -> None:
+        super().__init__()
+        self._woken = woken
+
+    def set(self) -> None:
+        self._woken.append("pump")
 
 
-def test_news_ring_those_whom_they_concern_and_the_next_wait_follows_at_once() -> None:
-    rings: list[str] = []
+def listening(make: Callable[[], Waiter], woken: list[str]) -> Listener:
+    logger = GuardedLogger(logging.getLogger("tests.listener"))
+    run = Run(MemoryBackend(), WorkerConfig(), NopMetrics(), logger)
+    run.wake_event = PumpsEvent(woken)
+    return Listener(run, make, sooner=lambda: woken.append("promoter"))
+
+
+def test_a_wake_up_reaches_the_threads_that_it_concerns_and_the_next_wait_follows_at_once() -> None:
+    woken: list[str] = []
     listener = listening(
-        making(Waiter(WakeReason.JOBS_READY, WakeReason.NONE, WakeReason.EARLIER_DUE_TIME, WakeReason.ANY)), rings
+        making(Waiter(WakeReason.JOBS_READY, WakeReason.NONE, WakeReason.EARLIER_DUE_TIME, WakeReason.ANY)), woken
     )
     assert [listener.listen() for _ in range(4)] == [0.0, 0.0, 0.0, 0.0]
-    assert rings == ["pump", "promoter", "pump", "promoter"]
+    assert woken == ["pump", "promoter", "pump", "promoter"]
 
 
 def test_a_wait_is_long_and_bounded() -> None:
@@ -65,28 +86,28 @@ def test_a_wait_is_long_and_bounded() -> None:
 
 
 def test_a_store_that_is_away_is_the_tickers_business() -> None:
-    rings: list[str] = []
-    listener = listening(making(Waiter(BackendUnavailable("away"), WakeReason.ANY)), rings)
+    woken: list[str] = []
+    listener = listening(making(Waiter(BackendUnavailable("away"), WakeReason.ANY)), woken)
     with pytest.raises(BackendUnavailable):
         listener.listen()
-    assert not rings
+    assert not woken
     listener.listen()
-    assert rings == ["pump", "promoter"], "news may have been missed meanwhile"
+    assert woken == ["pump", "promoter"], "wake-ups may have been missed meanwhile"
 
 
 def test_a_store_that_is_away_at_the_start_is_waited_for_too() -> None:
     tries = [making(BackendUnavailable("away")), making(Waiter(WakeReason.ANY))]
-    rings: list[str] = []
+    woken: list[str] = []
 
     def make() -> Waiter:
         return tries.pop(0)()
 
-    listener = listening(make, rings)
+    listener = listening(make, woken)
     with pytest.raises(BackendUnavailable):
         listener.listen()
     listener.close()
     listener.listen()
-    assert rings == ["pump", "promoter"]
+    assert woken == ["pump", "promoter"]
 
 
 def test_an_interrupt_ends_the_wait_also_one_that_has_not_begun() -> None:
@@ -100,13 +121,24 @@ def test_an_interrupt_ends_the_wait_also_one_that_has_not_begun() -> None:
     assert waiter.done == ["interrupt", "close"]
 
 
+def test_a_waiter_that_cannot_be_closed_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Waiter):
+        def close(self) -> None:
+            raise OSError("bad descriptor")
+
+    listener = listening(making(Broken(WakeReason.NONE)), [])
+    listener.listen()
+    listener.close()
+    assert "could not be closed: bad descriptor" in caplog.text
+
+
 def test_a_waiter_whose_descriptors_were_closed_is_replaced() -> None:
     broken, whole = Waiter(OSError(errno.EBADF, "closed")), Waiter(WakeReason.NONE)
-    waiters, rings = [broken, whole], list[str]()
-    listener = listening(lambda: waiters.pop(0), rings)
+    waiters, woken = [broken, whole], list[str]()
+    listener = listening(lambda: waiters.pop(0), woken)
     assert 0.0 < listener.listen() < 1.0
     assert broken.done == ["close"]
-    assert rings == ["pump", "promoter"], "notifications may have been missed"
+    assert woken == ["pump", "promoter"], "notifications may have been missed"
     assert listener.listen() == 0.0
     listener.close()
     assert whole.done == ["close"]

@@ -23,7 +23,7 @@ def answer(harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch, *answers: Pr
     monkeypatch.setattr(type(harness.backend), "promote_due", lambda self, queues, limit: left.pop(0))
 
 
-def test_what_is_due_becomes_ready_and_rings_the_pump(harness: WorkerHarness) -> None:
+def test_what_is_due_becomes_ready_and_wakes_the_pump(harness: WorkerHarness) -> None:
     promoter, parts = a_promoter(harness)
     job = harness.add(delay=0.5)
     promoter.promote()  # before it is due: a store that derives ready moves nothing, so that its time is waited for
@@ -45,7 +45,7 @@ def test_fallback_polls_are_jittered(harness: WorkerHarness) -> None:
     assert len({promoter.promote() for _ in range(20)}) == 20
 
 
-def test_a_due_time_that_was_waited_for_rings_whatever_was_moved(
+def test_a_due_time_that_was_waited_for_wakes_the_pump_whatever_was_moved(
     harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A store that derives ready moves nothing, and another worker may have promoted."""
@@ -57,7 +57,7 @@ def test_a_due_time_that_was_waited_for_rings_whatever_was_moved(
     assert parts.run.wake_event.wait(0.0)
 
 
-def test_a_due_time_past_the_next_poll_rings_once_it_has_passed(
+def test_a_due_time_past_the_next_poll_wakes_the_pump_once_it_has_passed(
     harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The poll that comes first tells of nothing any more: the job became due just before it."""
@@ -68,7 +68,7 @@ def test_a_due_time_past_the_next_poll_rings_once_it_has_passed(
     assert parts.run.wake_event.wait(0.0)
 
 
-def test_a_due_time_that_gives_way_to_a_later_one_rings(
+def test_a_due_time_followed_by_a_later_one_wakes_the_pump(
     harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     promoter, parts = a_promoter(harness)
@@ -78,7 +78,9 @@ def test_a_due_time_that_gives_way_to_a_later_one_rings(
     assert parts.run.wake_event.wait(0.0)
 
 
-def test_the_same_due_time_told_again_rings_nobody(harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_due_time_returned_again_does_not_wake_the_pump(
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     promoter, parts = a_promoter(harness)
     answer(harness, monkeypatch, *[Promotion(moved=0, next_due=20.0)] * 5)
     for _ in range(5):
@@ -86,7 +88,7 @@ def test_the_same_due_time_told_again_rings_nobody(harness: WorkerHarness, monke
     assert not parts.run.wake_event.wait(0.0)
 
 
-def test_news_of_a_job_that_is_due_by_the_time_of_the_call_rings_the_pump(
+def test_a_wake_up_for_a_job_that_is_due_by_the_time_of_the_call_wakes_the_pump(
     harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A delay of a millisecond is over before the promoter has asked, and nobody else tells the pump."""
@@ -99,7 +101,7 @@ def test_news_of_a_job_that_is_due_by_the_time_of_the_call_rings_the_pump(
     assert not parts.run.wake_event.wait(0.0), "once"
 
 
-def test_news_is_kept_while_the_store_does_not_answer(harness: WorkerHarness) -> None:
+def test_a_wake_up_is_kept_while_the_store_is_away(harness: WorkerHarness) -> None:
     promoter, parts = a_promoter(harness)
     harness.faults.before("promote_due", times=1)
     promoter.sooner()
@@ -127,7 +129,7 @@ def test_jobs_due_in_a_moment_wait_for_no_poll(harness: WorkerHarness) -> None:
     assert harness.runs.total() == 61
 
 
-def test_nothing_moved_and_nothing_awaited_rings_nobody(harness: WorkerHarness) -> None:
+def test_nothing_moved_and_nothing_awaited_does_not_wake_the_pump(harness: WorkerHarness) -> None:
     promoter, parts = a_promoter(harness)
     for _ in range(3):
         promoter.promote()

@@ -24,7 +24,7 @@ def a_recoverer(harness: WorkerHarness, **changes: object) -> tuple[Recoverer, W
     return Recoverer(parts.run), parts
 
 
-def test_an_expired_lease_goes_back_to_ready_and_rings_the_pump(harness: WorkerHarness) -> None:
+def test_an_expired_lease_goes_back_to_ready_and_wakes_the_pump(harness: WorkerHarness) -> None:
     job = harness.add()
     assert harness.lease(duration=0.01)
     recoverer, parts = a_recoverer(harness)

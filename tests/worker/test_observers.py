@@ -117,7 +117,7 @@ def test_log_handlers_that_raise_anything_change_nothing(
     assert handler.called.is_set()
 
 
-def test_a_hook_that_raises_is_told_of_once(harness: WorkerHarness, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_hook_that_raises_is_logged_once(harness: WorkerHarness, caplog: pytest.LogCaptureFixture) -> None:
     worker = Worker(harness.backend, harness.config(), metrics=raising_metrics(RuntimeError, set()))
     worker.handle("work", harness.count_runs)
     jobs = harness.add_many(10)

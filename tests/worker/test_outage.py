@@ -43,18 +43,21 @@ def time(monkeypatch: pytest.MonkeyPatch) -> Time:
 def an_outage(metrics: CountingMetrics | None = None, **config: float) -> Outage:
     chosen = WorkerConfig(**config)  # type: ignore[arg-type]  # by name
     logger = GuardedLogger(logging.getLogger("tests.outage"))
-    return Outage(chosen, metrics or CountingMetrics(), logger, Shutdown(chosen, logger))
+    return Outage(chosen, metrics or CountingMetrics(), logger, Shutdown(chosen, logger, lambda: None))
 
 
 def fail(outage: Outage, error: BaseException | None = None) -> None:
     error = error or BackendUnavailable("away")
-    with pytest.raises(type(error)), outage.calling("lease"):
-        raise error
+    with pytest.raises(type(error)):
+        outage.call("lease", raise_it, error)
+
+
+def raise_it(error: BaseException) -> None:
+    raise error
 
 
 def succeed(outage: Outage) -> None:
-    with outage.calling("lease"):
-        pass
+    outage.call("lease", lambda: None)
 
 
 @pytest.mark.parametrize("error", [BackendUnavailable("x"), BackendError("x"), TopologyError("x")])
@@ -74,7 +77,7 @@ def test_a_store_that_fails_may_be_well_again(error: BaseException) -> None:
         KeyboardInterrupt(),
     ],
 )
-def test_what_no_repeat_heals_does_not_pass(error: BaseException) -> None:
+def test_an_error_that_no_repeat_can_fix_is_not_transient(error: BaseException) -> None:
     assert not is_transient(error)
 
 
@@ -88,7 +91,7 @@ def test_back_off_doubles_jittered_up_to_its_cap_for_ever() -> None:
     assert len(set(waits)) > 1_900
 
 
-def test_back_off_begins_anew_after_a_success() -> None:
+def test_back_off_restarts_after_a_success() -> None:
     back_off = BackOff()
     for _ in range(20):
         back_off.next()
@@ -147,7 +150,7 @@ def test_a_process_that_stood_still_recovers_later(time: Time) -> None:
     assert outage.recovery_pause() == 12.0
 
 
-def test_an_outage_is_told_in_few_lines_and_its_end_in_one(time: Time, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_outage_is_logged_in_few_lines_and_its_end_in_one(time: Time, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "tests.outage")
     metrics = CountingMetrics()
     outage = an_outage(metrics)

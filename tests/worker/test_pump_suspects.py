@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from scheduler.leases import Failure, Lease
-from scheduler.worker import pump as module
+from scheduler.worker import inflight as module
 from scheduler.worker.outcome import Verdict
-from scheduler.worker.pump import set_apart, trial_left
+from scheduler.worker.pump import set_apart
 from worker.test_inflight import Table, done, some
 
 
@@ -40,7 +40,7 @@ def test_the_delay_is_jittered() -> None:
 
 @pytest.mark.parametrize("lost", [True, False])
 def test_the_next_one_is_taken_when_the_handler_of_the_first_has_returned(*, lost: bool) -> None:
-    """Its thread may kill the process as long as it runs, whoever holds the job by then."""
+    """Its thread may kill the process as long as it runs, even if another worker holds the job by then."""
     table = Table(concurrency=4)
     first = some(1, crashes=2)
     assert take(table, first) == []
@@ -51,7 +51,7 @@ def test_the_next_one_is_taken_when_the_handler_of_the_first_has_returned(*, los
     assert take(table, second) == second
     table.finish(row, done(row))
     assert take(table, some(1, crashes=2)) == []
-    assert table.buffered == 1
+    assert len(table._buffered) == 1
 
 
 def test_what_a_repeated_call_returns_is_kept_although_it_is_held_already() -> None:
@@ -69,16 +69,16 @@ def test_nothing_is_to_be_leased_while_one_is_about_to_begin_or_has_just_begun(m
     table = Table(concurrency=4)
     take(table, some(3))
     table.start()
-    assert trial_left(table) == 0.0
+    assert table.trial_left() == 0.0
     take(table, some(1, crashes=2))
-    assert trial_left(table) > 0.0
+    assert table.trial_left() > 0.0
     table.start()
     table.start()
     row = table.start()
     assert row.lease.job.crashes == 2
-    assert trial_left(table) > 0.0
+    assert table.trial_left() > 0.0
     monkeypatch.setattr(module, "_TRIAL", 0.0)
-    assert trial_left(table) == 0.0
+    assert table.trial_left() == 0.0
     monkeypatch.undo()
     table.finish(row, done(row))
-    assert trial_left(table) == 0.0
+    assert table.trial_left() == 0.0

@@ -20,6 +20,7 @@ from scheduler.leases import Completion, Failure, Lease
 from scheduler.limits import MAX_DELAY, MAX_RESULT
 from scheduler.logs import GuardedLogger
 from scheduler.metrics import CountingMetrics, Metrics
+from scheduler.queues import Retention
 from scheduler.retry import LONGEST_DELAY, Delays, RetryPolicy
 from scheduler.serializers import JsonSerializer, Serializer
 from scheduler.states import JobState
@@ -27,6 +28,8 @@ from scheduler.worker.context import JobContext, current_job
 from scheduler.worker.handlers import Handler, HandlerFunction, Handlers
 from scheduler.worker.outcome import Outcome, Verdict
 from scheduler.worker.runner import JobRunner
+from scheduler.worker.threads import Run
+from scheduler_backends.memory import MemoryBackend
 from worker.hostile import HOSTILE, name_of
 from worker.test_context import NOW
 
@@ -65,20 +68,19 @@ def a_runner(
     handlers = Handlers()
     if function is not None:
         handlers.register("work", Handler(function=function, retry_policy=retry_policy, interrupt=interrupt))
-    return JobRunner(
-        handlers,
+    run = Run(
+        MemoryBackend(retention=Retention(succeeded=3_600.0 if keep_results else 0.0)),
         WorkerConfig(retry_policy=worker_policy or RetryPolicy(), **config),  # type: ignore[arg-type]  # by name
-        serializer=serializer or JsonSerializer(),
-        keep_results=keep_results,
-        metrics=metrics or CountingMetrics(),
-        logger=GuardedLogger(logging.getLogger("tests.runner")),
+        metrics or CountingMetrics(),
+        GuardedLogger(logging.getLogger("tests.runner")),
     )
+    return JobRunner(run, handlers, serializer or JsonSerializer())
 
 
 def run(function: HandlerFunction, lease: Lease | None = None, **options: object) -> Outcome:
     lease = lease or a_lease()
     runner = a_runner(function, **options)  # type: ignore[arg-type]  # by name
-    return runner.run(lease, runner.open(lease))
+    return runner.run(lease, runner.open(lease.job))
 
 
 def raising(error: BaseException | type[BaseException]) -> HandlerFunction:
@@ -258,7 +260,7 @@ def test_the_jobs_policy_comes_first_then_the_handlers_then_the_workers() -> Non
     def delay(job: RetryPolicy | None, handler: RetryPolicy | None) -> float:
         runner = a_runner(raising(ValueError), retry_policy=handler, worker_policy=of_worker)
         lease = a_lease(retry_policy=job)
-        return failure(runner.run(lease, runner.open(lease))).delay
+        return failure(runner.run(lease, runner.open(lease.job))).delay
 
     assert delay(of_job, of_handler) == delay(of_job, None) == 1.0
     assert delay(None, of_handler) == 2.0
@@ -433,7 +435,7 @@ def test_a_cancel_before_the_handler_began_interrupts_it_too() -> None:
             pass
 
     lease, runner = a_lease(), a_runner(handler, interrupt=True)
-    ctx = runner.open(lease)
+    ctx = runner.open(lease.job)
     ctx.cancel("stopping")
     assert runner.run(lease, ctx) == (Verdict.RELEASE, lease)
 
@@ -460,13 +462,13 @@ def test_what_one_job_sets_in_its_context_does_not_reach_the_next() -> None:
 
     runner, lease = a_runner(handler), a_lease()
     for _ in range(2):
-        runner.run(lease, runner.open(lease))
+        runner.run(lease, runner.open(lease.job))
     assert seen == ["none", "none"]
     assert LANGUAGE.get() == "none"
     assert current_job() is None
 
 
-def test_metrics_hear_of_the_start_and_of_the_end_with_its_verdict() -> None:
+def test_metrics_are_called_at_the_start_and_at_the_end_with_its_verdict() -> None:
     heard: list[tuple[object, ...]] = []
 
     class Hears(Metrics):
@@ -595,7 +597,7 @@ def test_a_message_stays_one_line_of_bounded_length(caplog: pytest.LogCaptureFix
 
 
 @pytest.mark.parametrize("make", HOSTILE, ids=map(name_of, HOSTILE))
-def test_no_exception_costs_the_line_that_tells_of_it(make: Callable[[], BaseException], tmp_path: Path) -> None:
+def test_no_exception_costs_the_line_that_reports_it(make: Callable[[], BaseException], tmp_path: Path) -> None:
     """Handlers of logging drop a line whose traceback they cannot format or encode."""
     logger = logging.getLogger("tests.runner")
     handler = logging.FileHandler(tmp_path / "log", encoding="utf-8")

@@ -22,7 +22,7 @@ def met(seconds_ago: float, **fields: object) -> Lease:
 
 def run(lease: Lease, **config: object) -> Outcome:
     runner = a_runner(lambda job, ctx: None, **{"unknown_type_delay": 30.0, "unknown_type_timeout": 3_600.0, **config})  # type: ignore[arg-type]  # by name
-    return runner.run(lease, runner.open(lease))
+    return runner.run(lease, runner.open(lease.job))
 
 
 def failure(outcome: Outcome) -> Failure:

@@ -1,4 +1,4 @@
-"""When a run is to end: the nearest of all requests counts, whoever makes them, in whatever order."""
+"""When a run is to end: the nearest of all requests counts, from any thread and in any order."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from scheduler.worker.shutdown import Shutdown
 from scheduler.worker.wake_event import WakeEvent
 
 
-def a_shutdown(timeout_grace: float, *wake: Callable[[], None]) -> Shutdown:
+def a_shutdown(timeout_grace: float, wake: Callable[[], None] = lambda: None) -> Shutdown:
     config = WorkerConfig(timeout_grace=timeout_grace)
-    return Shutdown(config, GuardedLogger(logging.getLogger("tests.shutdown")), *wake)
+    return Shutdown(config, GuardedLogger(logging.getLogger("tests.shutdown")), wake)
 
 
 def test_nothing_ends_before_it_is_asked_for() -> None:
@@ -26,11 +26,11 @@ def test_nothing_ends_before_it_is_asked_for() -> None:
     assert shutdown.until_cancel == shutdown.until_end == math.inf
 
 
-def test_a_wish_rings_everybody_after_it_is_there() -> None:
+def test_the_run_is_woken_once_the_request_is_recorded() -> None:
     seen = []
-    shutdown = a_shutdown(1.0, lambda: seen.append(shutdown.requested), lambda: seen.append(shutdown.requested))
+    shutdown = a_shutdown(1.0, lambda: seen.append((shutdown.requested, shutdown.until_end <= 5.0)))
     shutdown.request(5.0)
-    assert seen == [True, True]
+    assert seen == [(True, True)]
 
 
 def test_handlers_are_cancelled_timeout_grace_before_the_end() -> None:
@@ -46,7 +46,7 @@ def test_of_a_short_time_only_a_quarter_is_kept_for_cancelled_handlers() -> None
     assert 5.0 < shutdown.until_cancel <= 6.0
 
 
-def test_a_later_wish_only_brings_the_end_nearer() -> None:
+def test_a_later_request_only_brings_the_end_nearer() -> None:
     shutdown = a_shutdown(1.0)
     shutdown.request(50.0)
     shutdown.request(500.0)
@@ -71,7 +71,7 @@ def test_an_endless_stop_can_be_shortened() -> None:
     assert shutdown.until_end <= 3.0
 
 
-def test_the_shortest_of_wishes_from_many_threads_and_signals_counts() -> None:
+def test_the_shortest_of_requests_from_many_threads_and_signals_counts() -> None:
     shutdown = a_shutdown(1.0, WakeEvent().set)
 
     def ask_often() -> None:

@@ -23,10 +23,15 @@ worker = Worker(backend, WorkerConfig(concurrency=4, queue_buffer=3, shutdown_gr
 def counts():
     return backend.stats(["default"])[0].counts
 
+def until(condition):
+    end, never = time.monotonic() + 60, threading.Event()
+    while not condition():
+        assert time.monotonic() < end
+        never.wait(0.001)
+
 def when_running(action):
     def wait_and_act():
-        while not worker.running:
-            time.sleep(0.001)
+        until(lambda: worker.running)
         action()
     thread = threading.Thread(target=wait_and_act)
     thread.start()
@@ -198,8 +203,7 @@ for number in range(60):
     thread.join()
     assert counts()[JobState.LEASED] == 0, counts()
 worker.start()
-while counts()[JobState.READY] or counts()[JobState.LEASED]:
-    time.sleep(0.01)
+until(lambda: not counts()[JobState.READY] and not counts()[JobState.LEASED])
 assert worker.stop(20.0)
 assert runs == dict.fromkeys(ids, 1)
 print(interrupted)
@@ -223,9 +227,7 @@ producer.enqueue("work")
 def act():
     begun.wait(20)
     kill(signal.SIGINT)
-    while not worker.health.stopping:
-        time.sleep(0.001)
-    time.sleep(0.05)
+    until(lambda: worker.health.stopping)
     kill(signal.SIGINT)
 
 thread = when_running(act)
@@ -260,8 +262,7 @@ for _ in range(50):
     producer.enqueue("work", delay=0.001)
 
 def act():
-    while len(done) < 50 or caught < 300:
-        time.sleep(0.01)
+    until(lambda: len(done) == 50 and caught >= 300)
     worker.request_stop()
 
 thread = when_running(act)

@@ -112,7 +112,7 @@ def test_jobs_given_back_are_first_in_line_in_their_old_order(harness: WorkerHar
         held.wait_begun()
         harness.until(lambda: worker.health.held == 4)
         worker.request_stop(SOON)
-        harness.until(lambda: worker._lifecycle and not worker._lifecycle.inflight.buffered)
+        harness.until(lambda: worker._lifecycle and not worker._lifecycle.inflight._buffered)
         held.go.set()
         running.report()
     assert [lease.job.id for lease in harness.lease(10)] == jobs[1:]
@@ -128,7 +128,7 @@ def test_nothing_is_started_after_the_stop_although_the_store_does_not_answer(
         harness.until(lambda: worker.health.held == 3)
         gate = harness.faults.block("lease", "release", "complete", times=None)
         worker.request_stop(2.0)
-        harness.until(lambda: worker.health.stopping and worker._lifecycle and not worker._lifecycle.inflight.buffered)
+        harness.until(lambda: worker.health.stopping and worker._lifecycle and not worker._lifecycle.inflight._buffered)
         held.go.set()
         assert not held.begun.acquire(timeout=0.2)
         gate.release()
@@ -248,7 +248,7 @@ def test_stop_waits_for_the_end_and_says_so(harness: WorkerHarness, held: Held) 
         assert running.report().settled == 1
 
 
-def test_many_threads_may_stop_and_all_hear_of_the_end(harness: WorkerHarness, held: Held) -> None:
+def test_many_threads_may_stop_and_all_return_at_the_end(harness: WorkerHarness, held: Held) -> None:
     harness.add()
     worker = harness.worker(held)
     with Running(worker), ThreadPoolExecutor(8) as pool:
@@ -446,7 +446,7 @@ def test_a_store_that_comes_back_during_the_stop_takes_everything(harness: Worke
         harness.until(lambda: worker.health.held == 3)
         harness.faults.before("complete", "release", times=None)
         worker.request_stop(SOON)
-        harness.until(lambda: worker._lifecycle and not worker._lifecycle.inflight.buffered)
+        harness.until(lambda: worker._lifecycle and not worker._lifecycle.inflight._buffered)
         held.go.set()
         assert harness.faults.wait_for("complete", "release", calls=3)
         harness.faults.clear()
@@ -507,23 +507,17 @@ def test_interrupted_handlers_end_with_the_stop(harness: WorkerHarness) -> None:
     assert harness.job(job.id).attempts == 0
 
 
-def test_the_end_of_the_pump_is_heard_although_its_thread_has_not_ended_yet(
+def test_the_end_of_the_pump_is_noticed_although_its_thread_has_not_ended_yet(
     harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the stop would look once more, a second later."""
     parts = WorkerParts(harness)
-    lifecycle = Lifecycle(
-        harness.backend,
-        parts.config,
-        parts.runner,
-        metrics=harness.watch,
-        logger=parts.run.logger,
-        own_threads=OwnThreads(),
-    )
+    lifecycle = Lifecycle(parts.run, parts.runner, OwnThreads())
     lifecycle.shutdown.request(0.0)
+    lifecycle._pumping.stop()
     heard: Future[bool] = Future()
-    monkeypatch.setattr(lifecycle._woken, "set", lambda: heard.set_result(lifecycle._pumping))
-    assert not lifecycle._pumping
-    lifecycle._pump_thread.start()
+    monkeypatch.setattr(parts.run.woken, "set", lambda: heard.set_result(lifecycle._is_pumping))
+    assert not lifecycle._is_pumping
+    lifecycle._pumping.start()
     assert heard.result(SOON) is False
-    lifecycle._pump_thread.join(SOON)
+    assert lifecycle._pumping.join(SOON)

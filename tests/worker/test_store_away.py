@@ -155,7 +155,7 @@ def test_a_worker_that_runs_for_a_while_does(harness: WorkerHarness) -> None:
 
 
 def test_a_store_that_is_away_is_asked_with_back_off(harness: WorkerHarness) -> None:
-    """No busy loop: few calls, though jobs end and enqueues ring meanwhile."""
+    """No busy loop: few calls, though jobs end and enqueues wake it meanwhile."""
     go = threading.Event()
     harness.add_many(8)
     worker = harness.worker(
@@ -173,7 +173,7 @@ def test_a_store_that_is_away_is_asked_with_back_off(harness: WorkerHarness) -> 
         calls, took = harness.faults.count() - before, time.monotonic() - began
         harness.faults.clear()
         harness.until_finished()
-    # pump, promoter and wake-ups: after 0.1, 0.2, 0.4, 0.8 s and so on, less up to half. The promoter is rung by news.
+    # pump, promoter and wake-ups: after 0.1, 0.2, 0.4, 0.8 s and so on, less up to half. Wake-ups do not shorten them.
     assert calls < 40 + 10 * took, f"{calls} calls in {took:.1f} s"
 
 

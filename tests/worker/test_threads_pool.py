@@ -36,8 +36,13 @@ def entered() -> list[int]:
 
 
 @pytest.fixture
-def pool(shifts: Shifts, entered: list[int]) -> Iterator[BoundedPool]:
-    pool = BoundedPool(3, shifts, lambda: entered.append(threading.get_ident()))
+def crashes() -> list[BaseException]:
+    return []
+
+
+@pytest.fixture
+def pool(shifts: Shifts, entered: list[int], crashes: list[BaseException]) -> Iterator[BoundedPool]:
+    pool = BoundedPool(3, shifts, crashes.append, enter=lambda: entered.append(threading.get_ident()))
     yield pool
     for _ in range(100):
         shifts.let_end.release()
@@ -91,3 +96,21 @@ def test_close_need_not_wait_for_a_stuck_thread(pool: BoundedPool, shifts: Shift
     begin(shifts, 1)
     pool.close(wait=False)
     assert pool._threads[0].is_alive()
+
+
+def test_a_shift_that_raises_is_reported_and_its_thread_is_used_again(crashes: list[BaseException]) -> None:
+    runs = threading.Semaphore(0)
+    errors = [ZeroDivisionError(), SystemExit()]
+
+    def shift() -> None:
+        runs.release()
+        if errors:
+            raise errors.pop(0)
+
+    pool = BoundedPool(1, shift, crashes.append, enter=lambda: None)
+    for _ in range(3):
+        pool.wake_threads(1)
+        assert runs.acquire(timeout=SOON)
+    pool.close(wait=True)
+    assert [type(error) for error in crashes] == [ZeroDivisionError, SystemExit]
+    assert len(pool._threads) == 1

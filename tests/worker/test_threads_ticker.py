@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -13,7 +14,7 @@ from worker.harness import SOON
 
 
 class Duty:
-    """Counts its turns, and raises or answers what it was told to."""
+    """Counts its turns, and raises or returns the given answers."""
 
     def __init__(self, *answers: float | BaseException) -> None:
         self.answers = list(answers)
@@ -47,8 +48,7 @@ def make(crashes: list[BaseException]) -> Iterator[Make]:
     made: list[Ticker] = []
 
     def make_one(duty: Duty, **options: object) -> Ticker:
-        options.setdefault("enter", lambda: None)
-        ticker = Ticker("scheduler-test", duty, crashes.append, **options)  # type: ignore[arg-type]  # by name
+        ticker = Ticker(name="scheduler-test", duty=duty, crashed=crashes.append, **options)  # type: ignore[arg-type]  # by name
         made.append(ticker)
         return ticker
 
@@ -64,7 +64,7 @@ def test_the_first_turn_comes_at_once_and_others_after_their_pause(make: Make) -
     assert duty.wait_for(4)
 
 
-def test_a_ring_brings_the_next_turn_now(make: Make) -> None:
+def test_a_wake_up_brings_the_next_turn_now(make: Make) -> None:
     duty = Duty()
     ticker = make(duty)
     ticker.start()
@@ -92,7 +92,7 @@ def test_a_store_that_is_away_is_asked_again(make: Make, crashes: list[BaseExcep
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError(), SystemExit(1), KeyboardInterrupt(), BackendClosed("x")])
-def test_any_other_error_is_told_and_ends_the_thread(
+def test_any_other_error_is_reported_and_ends_the_thread(
     make: Make, crashes: list[BaseException], error: BaseException
 ) -> None:
     duty = Duty(error, 0.0)
@@ -103,14 +103,14 @@ def test_any_other_error_is_told_and_ends_the_thread(
     assert duty.turns == 1
 
 
-def test_a_lasting_one_tells_a_bug_and_goes_on(make: Make, crashes: list[BaseException]) -> None:
+def test_a_lasting_ticker_reports_a_bug_and_goes_on(make: Make, crashes: list[BaseException]) -> None:
     duty = Duty(ZeroDivisionError(), SystemExit(), 0.0)
     make(duty, lasting=True).start()
     assert duty.wait_for(4)
     assert [type(error) for error in crashes] == [ZeroDivisionError, SystemExit]
 
 
-def test_it_tells_who_it_is_before_its_first_turn(make: Make) -> None:
+def test_the_thread_is_marked_before_its_first_turn(make: Make) -> None:
     entered: list[int] = []
     duty = Duty()
     ticker = make(duty, enter=lambda: entered.append(threading.get_ident()))
@@ -134,7 +134,7 @@ def test_a_duty_that_waits_elsewhere_is_interrupted_by_the_stop(make: Make) -> N
     assert ticker.join(SOON)
 
 
-def test_an_interrupt_that_fails_is_told_and_stops_nobody_from_stopping(
+def test_an_interrupt_that_fails_is_reported_and_the_thread_still_stops(
     make: Make, crashes: list[BaseException]
 ) -> None:
     def interrupt() -> None:
@@ -159,3 +159,56 @@ def test_a_join_that_is_too_early_says_so(make: Make) -> None:
     ticker.start()
     assert not ticker.join(0.01)
     assert not ticker.join(-1.0)
+
+
+def test_a_store_that_is_away_is_not_asked_sooner_because_of_wake_ups(make: Make) -> None:
+    """No busy loop: a wake-up does not shorten the back-off."""
+    duty = Duty(*[BackendUnavailable("away") for _ in range(100)])
+    ticker = make(duty)
+    stop = threading.Event()
+
+    def wake() -> None:
+        while not stop.is_set():
+            ticker.set()
+            stop.wait(0.001)
+
+    waker = threading.Thread(target=wake)
+    waker.start()
+    began = time.monotonic()
+    ticker.start()
+    assert duty.wait_for(5)
+    took = time.monotonic() - began
+    stop.set()
+    waker.join()
+    assert duty.turns == 5
+    assert took >= 0.05 + 0.1 + 0.2 + 0.4  # half of 0.1, 0.2, 0.4, 0.8
+
+
+def test_a_stop_ends_the_back_off_at_once(make: Make) -> None:
+    duty = Duty(*[BackendUnavailable("away") for _ in range(100)])
+    ticker = make(duty, longest_back_off=3_600.0)
+    ticker._back_off._failures = 15  # the next wait takes half an hour at least
+    ticker.start()
+    assert duty.wait_for(1)
+    ticker.stop()
+    assert ticker.join(SOON)
+
+
+def test_back_off_restarts_after_an_outage(make: Make) -> None:
+    ticker = make(Duty(*[BackendUnavailable("away")] * 3, 0.0))
+    ticker._back_off._longest = 0.001
+    ticker.start()
+    assert ticker.duty.wait_for(5)  # type: ignore[attr-defined]  # ours
+    assert ticker._back_off._failures == 0
+
+
+@pytest.mark.parametrize("answer", [0.0, ZeroDivisionError()])
+def test_the_end_is_announced_on_the_thread_after_the_last_turn(make: Make, answer: float | BaseException) -> None:
+    ended: list[int | None] = []
+    duty = Duty(answer, answer)
+    ticker = make(duty, at_end=lambda: ended.append(threading.get_ident()))
+    ticker.start()
+    assert duty.wait_for(1)
+    ticker.stop()
+    assert ticker.join(SOON)
+    assert ended == [ticker._thread.ident]

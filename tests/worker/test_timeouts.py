@@ -71,7 +71,7 @@ def test_a_handler_that_heeds_its_timeout_has_failed_an_attempt_and_costs_no_thr
     assert [error.kind for error in dead.errors] == ["JobTimeout"] * 2
 
 
-def test_a_loop_that_checks_ends_at_its_deadline_even_if_nobody_told_it(harness: WorkerHarness) -> None:
+def test_a_loop_that_checks_ends_at_its_deadline_even_if_nobody_cancelled_it(harness: WorkerHarness) -> None:
     job = harness.add(timeout=0.05, max_retries=0)
 
     def checks(job: Job, ctx: JobContext) -> None:
@@ -190,7 +190,7 @@ def test_with_every_thread_hung_the_worker_is_alive_leases_nothing_and_stops_in_
         harness.until(lambda: worker.health.stuck == 4)
         harness.until(lambda: worker.health.held == 0)
         assert (worker.health.running, worker.health.leasing) == (True, False)
-        harness.until(lambda: harness.watch.counts["stuck"] == 4)  # told a moment later
+        harness.until(lambda: harness.watch.counts["stuck"] == 4)  # reported a moment later
         more = harness.add()
         leased = harness.faults.count("lease")
         with harness.worker(harness.count_runs, poll_interval=0.01):

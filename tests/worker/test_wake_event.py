@@ -1,4 +1,4 @@
-"""A ring is never lost and never piles up; a latch lets everybody through. Both may be used inside signal handlers."""
+"""A set is never lost and never piles up; a latch lets every thread through. Both work inside signal handlers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from worker.harness import SOON
 from worker.scripts import run_python
 
 
-def test_a_ring_before_the_wait_wakes_it() -> None:
+def test_a_set_before_the_wait_ends_it() -> None:
     event = WakeEvent()
     event.set()
     assert event.wait(0.0)
 
 
-def test_a_wait_without_a_ring_ends_at_its_timeout() -> None:
+def test_a_wait_without_a_set_ends_at_its_timeout() -> None:
     began = time.monotonic()
     assert not WakeEvent().wait(0.02)
     assert time.monotonic() - began >= 0.02
@@ -28,7 +28,7 @@ def test_a_timeout_in_the_past_is_no_wait() -> None:
     assert not WakeEvent().wait(-5.0)
 
 
-def test_many_rings_are_one_and_the_next_wait_finds_none() -> None:
+def test_many_sets_are_one_and_the_next_wait_finds_none() -> None:
     event = WakeEvent()
     for _ in range(1_000):
         event.set()
@@ -36,7 +36,7 @@ def test_many_rings_are_one_and_the_next_wait_finds_none() -> None:
     assert not event.wait(0.0)
 
 
-def test_rings_of_many_threads_are_one() -> None:
+def test_sets_of_many_threads_are_one() -> None:
     event = WakeEvent()
     with ThreadPoolExecutor(8) as pool:
         for _ in range(2_000):
@@ -45,7 +45,7 @@ def test_rings_of_many_threads_are_one() -> None:
     assert not event.wait(0.0)
 
 
-def test_an_endless_wait_is_ended_by_a_ring() -> None:
+def test_an_endless_wait_is_ended_by_a_set() -> None:
     """inf is more than the interpreter's longest wait, and is not refused."""
     event = WakeEvent()
     with ThreadPoolExecutor(1) as pool:
@@ -54,8 +54,8 @@ def test_an_endless_wait_is_ended_by_a_ring() -> None:
         assert waiting.result(SOON)
 
 
-def test_no_ring_is_lost_between_two_waits() -> None:
-    """Whatever was changed before a ring is seen by the waiter after a wait, however the two meet."""
+def test_no_set_is_lost_between_two_waits() -> None:
+    """Whatever was changed before a set is seen by the waiter after a wait, however the two meet."""
     event, total, seen = WakeEvent(), 3_000, 0
     state = [0]
 
@@ -127,8 +127,8 @@ print(caught > 1000 or caught)
 """
 
 
-def test_three_thousand_signals_that_ring_and_wait_block_nobody() -> None:
-    """The main thread rings and waits while its signal handlers do the same: no lock is taken twice."""
+def test_three_thousand_signals_that_set_and_wait_do_not_block() -> None:
+    """The main thread sets and waits while its signal handlers do the same: no lock is taken twice."""
     assert run_python(IN_SIGNAL_HANDLERS, timeout=90) == "True"
 
 

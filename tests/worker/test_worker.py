@@ -61,7 +61,7 @@ def test_registration_works_as_decorator_and_as_call_and_leaves_the_function_as_
         worker.handle("c", lambda job: None)  # type: ignore[arg-type, misc]  # as a user may
 
 
-def test_with_config_changes_what_it_is_told_and_nothing_else() -> None:
+def test_with_config_changes_the_given_fields_and_nothing_else() -> None:
     metrics = CountingMetrics()
     worker = Worker(MemoryBackend(), WorkerConfig(concurrency=3, queues=("a",)), metrics=metrics)
     worker.handle("x", print)
@@ -383,7 +383,7 @@ def test_health_of_a_worker_that_does_not_run() -> None:
     )
 
 
-def test_health_tells_what_is_held_and_whether_there_is_room(harness: WorkerHarness) -> None:
+def test_health_shows_what_is_held_and_whether_there_is_room(harness: WorkerHarness) -> None:
     go = threading.Event()
     begun = threading.Semaphore(0)
 
@@ -404,7 +404,7 @@ def test_health_tells_what_is_held_and_whether_there_is_room(harness: WorkerHarn
         harness.until_finished(*(job.id for job in jobs))
 
 
-def test_health_tells_for_how_long_the_store_has_been_away(harness: WorkerHarness) -> None:
+def test_health_shows_for_how_long_the_store_has_been_away(harness: WorkerHarness) -> None:
     worker = harness.worker(harness.count_runs)
     with worker:
         harness.faults.before(times=None)

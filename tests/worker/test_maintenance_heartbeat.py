@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
@@ -12,9 +13,12 @@ from scheduler.errors import BackendClosed
 from scheduler.leases import Completion, Lease
 from scheduler.states import JobState
 from scheduler.testing import ManualClock
-from scheduler.worker.heartbeat import Heartbeat
-from scheduler.worker.held_job import HeldJob
+from scheduler.worker.inflight import HeldJob
+from scheduler.worker.lifecycle import Lifecycle
+from scheduler.worker.maintenance import Heartbeat
 from scheduler.worker.outcome import Outcome, Verdict
+from scheduler.worker.shutdown import OwnThreads
+from scheduler.worker.threads import Ticker
 from worker.harness import SOON, WorkerHarness, WorkerParts
 
 
@@ -34,12 +38,20 @@ class Beating(WorkerParts):
         assert row is not None
         return row
 
-    def now_due(self) -> None:
-        """Let the time of the next renewal have come, for which it sleeps."""
-        self.heartbeat._next = time.monotonic()
-
 
 Make = Callable[..., Beating]
+
+
+@contextmanager
+def beats(parts: Beating) -> Iterator[Ticker]:
+    """The heartbeat on its thread, as a lifecycle makes it, within the block."""
+    lifecycle = Lifecycle(parts.run, parts.runner, OwnThreads())
+    lifecycle.inflight.take_in(parts.inflight.renewable())
+    lifecycle._heartbeat.start()
+    yield lifecycle._heartbeat
+    lifecycle._heartbeat.stop()
+    assert lifecycle._heartbeat.join(SOON)
+    assert lifecycle.shutdown.error is None
 
 
 @pytest.fixture
@@ -52,10 +64,6 @@ def test_it_renews_once_an_interval_everything_held_in_one_call(harness: WorkerH
     leases = parts.hold(5)
     parts.start()
     pause = parts.heartbeat.beat()
-    assert harness.faults.count("renew") == 0
-    assert 9.0 < pause <= 10.0
-    parts.now_due()
-    pause = parts.heartbeat.beat()
     assert 9.0 < pause <= 10.0
     (call,) = [call for call in harness.faults.calls if call.method == "renew"]
     assert call.args[1] == 30.0
@@ -66,18 +74,18 @@ def test_it_renews_once_an_interval_everything_held_in_one_call(harness: WorkerH
 def test_with_nothing_held_there_is_no_call(harness: WorkerHarness, beating: Make) -> None:
     parts = beating()
     for _ in range(5):
-        parts.now_due()
         parts.heartbeat.beat()
     assert harness.faults.count("renew") == 0
 
 
-def test_a_refused_job_is_lost_its_handler_is_told_and_the_pump_has_room(harness: WorkerHarness, beating: Make) -> None:
+def test_a_refused_job_is_lost_its_handler_is_cancelled_and_the_pump_has_room(
+    harness: WorkerHarness, beating: Make
+) -> None:
     """Guarantee 2: another worker holds it by now."""
     parts = beating()
     lost, kept = parts.hold(2)
     rows = {row.lease: row for row in (parts.start(), parts.start())}
     harness.backend.wrapped.release([lost])
-    parts.now_due()
     parts.heartbeat.beat()
     assert parts.inflight.renewable() == [kept]
     context = rows[lost].context
@@ -93,7 +101,6 @@ def test_jobs_settled_while_the_renewal_was_under_way_are_no_lost_leases(harness
     row = parts.start()
     gate = harness.faults.block("renew")
     with ThreadPoolExecutor(1) as pool:
-        parts.now_due()
         beat = pool.submit(parts.heartbeat.beat)
         assert gate.entered.wait(SOON)
         parts.inflight.finish(row, Outcome(Verdict.COMPLETE, Completion(lease=lease)))
@@ -109,13 +116,10 @@ def test_a_renewal_that_fails_is_repeated_soon_and_everything_stays_held(harness
     parts = beating()
     parts.hold(3)
     harness.faults.before("renew", times=4)
-    pauses = []
-    for _ in range(5):
-        parts.now_due()
-        pauses.append(parts.heartbeat.beat())
-    assert harness.faults.count("renew") == 5
-    assert all(pause <= 2.0 for pause in pauses[:4])
-    assert pauses[4] > 9.0
+    began = time.monotonic()
+    with beats(parts):
+        harness.until(lambda: harness.faults.count("renew") == 5)
+    assert time.monotonic() - began < 2.0 * 4
     assert parts.inflight.held == 3
     assert harness.watch.counts["renewed"] == 3
 
@@ -124,17 +128,18 @@ def test_with_short_leases_the_back_off_is_no_longer_than_a_heartbeat(harness: W
     parts = beating(lease_duration=0.5, heartbeat_interval=0.05)
     parts.hold(1)
     harness.faults.before("renew", times=None)
-    for _ in range(8):
-        parts.now_due()
-        assert parts.heartbeat.beat() <= 0.05
+    with beats(parts) as ticker:
+        harness.until(lambda: harness.faults.count("renew") >= 8)
+        assert all(ticker._back_off.next() <= 0.05 for _ in range(20))
 
 
 @pytest.mark.parametrize("error", [BackendClosed, ZeroDivisionError, SystemExit])
-def test_what_no_repeat_heals_is_raised(harness: WorkerHarness, beating: Make, error: type[BaseException]) -> None:
+def test_an_error_that_no_repeat_can_fix_is_raised(
+    harness: WorkerHarness, beating: Make, error: type[BaseException]
+) -> None:
     parts = beating()
     parts.hold(1)
     harness.faults.before("renew", error=lambda: error("x"))
-    parts.now_due()
     with pytest.raises(error):
         parts.heartbeat.beat()
 
@@ -147,7 +152,6 @@ def test_renewing_keeps_a_job_longer_than_its_lease(harness: WorkerHarness, beat
     (lease,) = parts.hold(1)
     for _ in range(10):
         clock.advance(20.0)
-        parts.now_due()
         parts.heartbeat.beat()
         assert harness.backend.recover_expired([harness.queue], 10).ready == 0
     assert harness.state(lease.job.id) is JobState.LEASED
