@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 from scheduler.arguments import Settled
 from scheduler.clock import Clock, SystemClock
+from scheduler.critical import StoreLock
 from scheduler.errors import BackendClosed, ConfigError
 from scheduler.leases import Lease
 from scheduler.limits import check_moment
-from scheduler.locks import StoreLock
 from scheduler.logs import GuardedLogger
 from scheduler.processes import PerProcess, process, suspend_at_forks
 from scheduler.queues import Retention

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from scheduler.locks import StoreLock
+from scheduler.critical import StoreLock
 from scheduler_backends.sqlite.connection import Connection, any_text
 from scheduler_backends.sqlite.gate import Gate
 
