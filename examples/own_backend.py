@@ -18,11 +18,11 @@ from typing import TypeVar
 
 from scheduler.backend import Backend
 from scheduler.clock import Clock, SystemClock, later
+from scheduler.critical import StoreLock
 from scheduler.errors import BackendClosed
 from scheduler.jobs import LEASE_EXPIRED, ErrorDetail, ErrorRecord, Job, NewJob
 from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, Promotion, Recovery
 from scheduler.limits import MAX_ERRORS, check_kind
-from scheduler.critical import StoreLock
 from scheduler.queues import QueueStats, Retention
 from scheduler.states import MOVES, TERMINAL, JobState
 from scheduler.urls import RETENTION_OPTIONS, retention_from, split_options

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from scheduler.arguments import check_queues
 from scheduler.errors import ConfigError
 from scheduler.jobs import DEFAULT_MAX_RETRIES, DEFAULT_QUEUE, DEFAULT_TIMEOUT
-from scheduler.limits import MAX_BATCH, MAX_DELAY, check_count, check_name, check_number
+from scheduler.limits import MAX_BATCH, MAX_DELAY, check_count, check_name, check_number, check_queues
 from scheduler.retry import Delays, RetryPolicy, check_policy
 
 _SHORTEST = 0.001  # seconds: an interval of zero would spin

@@ -8,11 +8,11 @@ from itertools import islice
 from typing import get_args
 
 from scheduler.abilities import Finished
-from scheduler.arguments import check_partitions, check_queue, check_version
 from scheduler.errors import ConfigError, TopologyError
 from scheduler.leases import MoveAnswer
+from scheduler.limits import check_queue
 from scheduler.states import LIVE, MOVES, TERMINAL, JobState, Move
-from scheduler.topology import QueueTopology, QueueVersion, VersionState
+from scheduler.topology import QueueTopology, QueueVersion, VersionState, check_partitions, check_version
 from scheduler_backends.memory.queue import MemoryQueue
 from scheduler_backends.memory.store import Store
 from scheduler_backends.memory.stored_job import StoredJob

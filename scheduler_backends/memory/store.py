@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from scheduler.arguments import Settled
 from scheduler.clock import Clock, SystemClock
 from scheduler.critical import StoreLock
 from scheduler.errors import BackendClosed, ConfigError
-from scheduler.leases import Lease
+from scheduler.leases import Lease, Settled
 from scheduler.limits import check_moment
 from scheduler.logs import GuardedLogger
 from scheduler.processes import PerProcess, process, suspend_at_forks

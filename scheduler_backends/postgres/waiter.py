@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from scheduler.abilities import Waiter, WakeReason
-from scheduler.arguments import check_queues
+from scheduler.limits import check_queues
 from scheduler.waiting import DescriptorWaiter
 from scheduler_backends.postgres.database import Database
 from scheduler_backends.postgres.listening import Listener

@@ -7,10 +7,9 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from struct import Struct
 
-from scheduler.arguments import is_possible_id
 from scheduler.errors import InvalidJob
 from scheduler.jobs import ErrorRecord
-from scheduler.limits import check_metadata, check_name
+from scheduler.limits import check_metadata, check_name, is_possible_id
 from scheduler.retry import RetryPolicy
 
 FORMAT = 1

@@ -8,8 +8,8 @@ import time
 from collections.abc import Sequence
 
 from scheduler.abilities import Waiter, WakeReason
-from scheduler.arguments import check_queues
 from scheduler.errors import BackendClosed
+from scheduler.limits import check_queues
 from scheduler.waiting import DescriptorWaiter
 from scheduler_backends.redis.client.node import Connection, socket_of
 from scheduler_backends.redis.errors import fail

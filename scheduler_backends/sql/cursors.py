@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from scheduler.arguments import is_possible_id
 from scheduler.errors import ConfigError
 from scheduler.jobs import Priority
+from scheduler.limits import is_possible_id
 from scheduler.states import JobState
 
 _TOKEN = re.compile("[0-9a-f-]{32,36}")

@@ -17,8 +17,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scheduler import identity
-from scheduler.arguments import check_token
 from scheduler.identity import id_for_key, new_id, new_token, own_number
+from scheduler.limits import check_token
 
 THREADS = 8
 
