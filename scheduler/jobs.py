@@ -95,10 +95,10 @@ class NewJob:
         elif self.delay is not None:
             keep(self, "delay", check_number("delay", self.delay, InvalidJob))
         keep(self, "priority", Priority(check_count("priority", self.priority, InvalidJob, at_most=max(Priority))))
-        keep(self, "max_retries", check_count("max_retries", self.max_retries, InvalidJob))
-        keep(self, "timeout", check_number("timeout", self.timeout, InvalidJob, at_least=0.001, at_most=MAX_DELAY))
         if self.retry_policy is not None:
             check_policy(self.retry_policy, InvalidJob)
+        keep(self, "max_retries", check_count("max_retries", self.max_retries, InvalidJob))  # perhaps the policy's
+        keep(self, "timeout", check_number("timeout", self.timeout, InvalidJob, at_least=0.001, at_most=MAX_DELAY))
         if self.idempotency_key is not None:
             keep(self, "idempotency_key", check_name("idempotency_key", self.idempotency_key))
         keep(self, "id", self._checked_id())
