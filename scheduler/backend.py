@@ -50,6 +50,8 @@ from scheduler.limits import (
 from scheduler.queues import Page, QueueStats, Retention, cursor_of, place_of
 from scheduler.states import JobState
 
+__all__ = ["Backend"]
+
 
 class Backend(ABC):
     """

@@ -13,6 +13,8 @@ from scheduler.jobs import DEFAULT_MAX_RETRIES, DEFAULT_QUEUE, DEFAULT_TIMEOUT
 from scheduler.limits import MAX_BATCH, MAX_DELAY, check_count, check_name, check_number, check_queues
 from scheduler.retry import Delays, RetryPolicy, check_policy
 
+__all__ = ["ProducerConfig", "WorkerConfig"]
+
 _SHORTEST = 0.001  # seconds: an interval of zero would spin
 _DAY = 86_400.0
 _GLOB = frozenset("*?[]")

@@ -29,6 +29,8 @@ from scheduler.limits import (
 from scheduler.retry import RetryPolicy, check_policy
 from scheduler.states import JobState
 
+__all__ = ["ErrorRecord", "Job", "NewJob", "Priority"]
+
 DEFAULT_QUEUE = "default"
 DEFAULT_MAX_RETRIES = 3
 DEFAULT_TIMEOUT = 30.0  # seconds

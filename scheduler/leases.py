@@ -13,6 +13,8 @@ from scheduler.jobs import ErrorDetail, Job
 from scheduler.limits import MAX_DELAY, TOKEN, check_all, check_bytes, check_number, is_possible_id
 from scheduler.states import JobState
 
+__all__ = ["Enqueued"]
+
 _SEPARATOR = "\x01"  # in no name, since names hold no control characters
 _IMPOSSIBLE = re.compile("[\x00\x02-\x1f\x7f-\x9f\ud800-\udfff]")  # in any name; separators are counted
 

@@ -12,6 +12,8 @@ from scheduler.jobs import Job
 from scheduler.leases import Recovery
 from scheduler.processes import PerProcess
 
+__all__ = ["CountingMetrics", "Metrics", "NopMetrics"]
+
 
 class Metrics:
     """

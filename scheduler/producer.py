@@ -21,6 +21,8 @@ from scheduler.retry import RetryPolicy
 from scheduler.serializers import JsonSerializer, Serializer
 from scheduler.states import JobState
 
+__all__ = ["JobOptions", "Producer"]
+
 IfExists = Literal["return", "raise"]
 
 
