@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import IntEnum
-from typing import cast
+from typing import Final, cast
 
 from scheduler.clock import later
 from scheduler.errors import ConfigError, InvalidJob
@@ -229,3 +229,11 @@ class Job:
     def last_error(self) -> ErrorRecord | None:
         """The newest error. None = no attempt has failed."""
         return self.errors[-1] if self.errors else None
+
+
+AS_ASKED: Final = tuple(
+    option.name
+    for option in fields(NewJob)
+    if option.name in {stored.name for stored in fields(Job)} - {"run_at", "metadata"}
+)
+"""The fields that a stored job has just as its `NewJob` has them."""

@@ -94,4 +94,4 @@ class MemoryBackend(EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, Adm
         names = check_queues(queues)
         with self._store.lock:
             self._store.look()
-            return self._store.waiters.add(names)
+            return MemoryWaiter(self._store.waiters, names)

@@ -8,10 +8,9 @@ from datetime import datetime
 from scheduler.jobs import LEASE_EXPIRED
 from scheduler.leases import Promotion, Recovery
 from scheduler.states import JobState
-from scheduler_backends.memory.deadlines import DeadlineHeap
 from scheduler_backends.memory.queue import MemoryQueue
 from scheduler_backends.memory.store import Store
-from scheduler_backends.memory.stored_job import StoredJob
+from scheduler_backends.memory.stored_job import DeadlineHeap, StoredJob
 
 
 class MaintenanceHooks:

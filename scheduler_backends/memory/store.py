@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from scheduler.clock import Clock, SystemClock
+from scheduler.clock import Clock
 from scheduler.critical import StoreLock
 from scheduler.errors import BackendClosed, ConfigError
 from scheduler.leases import Lease, Settled
@@ -17,15 +17,15 @@ from scheduler.logs import GuardedLogger
 from scheduler.processes import PerProcess, process, suspend_at_forks
 from scheduler.queues import Retention
 from scheduler.states import TERMINAL
+from scheduler.topology import QueueTopology, QueueVersion, VersionState
 from scheduler_backends.memory.queue import MemoryQueue
 from scheduler_backends.memory.stored_job import StoredJob
-from scheduler_backends.memory.waiter import Waiters
+from scheduler_backends.memory.waiter import MemoryWaiter
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 _log = GuardedLogger(logging.getLogger(__name__))
-_SYSTEM_CLOCK = SystemClock()
 _FORK_TIMEOUT = 5.0  # seconds that a fork waits for a call under way in another thread
 SLICE = 1_000  # jobs that are moved or read under one hold of the lock: some milliseconds
 _MANY = 100  # queues from which on those that are empty are forgotten: names may be made from requests, without end
@@ -45,8 +45,8 @@ class Store:
         self._locks: PerProcess[StoreLock] = PerProcess()
         self.clock = clock
         self.queues: dict[str, MemoryQueue] = {}
-        self.waiters = Waiters()
-        self._first_versions = {version: partitions}
+        self.waiters: set[MemoryWaiter] = set()
+        self._first_versions = (QueueVersion(version=version, partitions=partitions, state=VersionState.ACTIVE),)
         self._kept = {state: retention.seconds(state) for state in TERMINAL}
         self._closed = self._changing = False
         self._process = process()  # where the jobs are no copy of a parent's
@@ -80,9 +80,7 @@ class Store:
             raise BackendClosed("the backend was closed")
         if self._changing:
             self._repair()
-        now = (self.clock or _SYSTEM_CLOCK).now()
-        if type(now) is not datetime or now.tzinfo is not UTC:
-            now = check_moment("clock", now, ConfigError)
+        now = datetime.now(UTC) if self.clock is None else check_moment("clock", self.clock.now(), ConfigError)
         if now < self._latest and self._latest - now > _BACKWARD_JUMP:
             self._changing = True
             for queue in self.queues.values():
@@ -100,7 +98,9 @@ class Store:
     def end(self) -> None:
         """Mark the change as complete and notify waiters, once for all jobs."""
         if self._to_notify:
-            self.waiters.notify(self._to_notify)
+            for waiter in self.waiters.copy():
+                if not waiter.queues.isdisjoint(self._to_notify):
+                    waiter.notify()
             self._to_notify.clear()
         self._changing = False
 
@@ -168,7 +168,11 @@ class Store:
 
     def peek(self, name: str) -> MemoryQueue:
         """The queue as it is, or as it would be made. Asking makes none."""
-        return self.queues.get(name) or MemoryQueue(name, self._first_versions, self._kept, self._to_notify)
+        queue = self.queues.get(name)
+        if queue is None:
+            topology = QueueTopology(queue=name, epoch=1, versions=self._first_versions)
+            queue = MemoryQueue(topology, self._kept, self._to_notify)
+        return queue
 
     def _forget_unused(self) -> None:
         """Forget the queues that are as if never used. The next time is when there are twice as many."""
@@ -176,8 +180,7 @@ class Store:
         self._many = max(_MANY, 2 * len(self.queues))
 
     def _is_unused(self, queue: MemoryQueue) -> bool:
-        versions = {version.number: version.partitions for version in queue.versions.values()}
-        return queue.epoch == 1 and versions == self._first_versions and not queue.jobs and not queue.paused
+        return queue.topology.epoch == 1 and not queue.jobs and not queue.paused
 
     def in_turn(self, method: str, names: Sequence[str]) -> list[MemoryQueue]:
         """Those that were ever used, first the one whose last turn in *method* is longest ago."""
@@ -197,7 +200,8 @@ class Store:
         """Forget everything and end every wait."""
         self._closed = True
         self.queues.clear()
-        self.waiters.close()
+        for waiter in self.waiters.copy():
+            waiter.fail()
 
     def warn_of_copy(self) -> None:
         """Log once, in a forked child, that its jobs are its own. Without the lock: log handlers are a user's."""
