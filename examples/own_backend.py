@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
 from types import MappingProxyType
 from typing import TypeVar
 
 from scheduler.backend import Backend
-from scheduler.clock import Clock, SystemClock, later
+from scheduler.clock import Clock, later
 from scheduler.critical import StoreLock
 from scheduler.errors import BackendClosed
 from scheduler.jobs import LEASE_EXPIRED, ErrorDetail, ErrorRecord, Job, NewJob
@@ -48,7 +48,7 @@ class DictBackend(Backend):
     in_process = True
 
     def __init__(self, *, clock: Clock | None = None, retention: Retention | None = None) -> None:
-        self.clock: Clock | None = SystemClock() if clock is None else check_kind("clock", clock, Clock)
+        self.clock = None if clock is None else check_kind("clock", clock, Clock)
         self.retention = Retention() if retention is None else check_kind("retention", retention, Retention)
         self._lock = StoreLock()  # guards everything below
         self._rows: dict[tuple[str, str], Row] = {}
@@ -187,7 +187,7 @@ class DictBackend(Backend):
         with self._lock.entry():
             if self._closed:
                 raise BackendClosed("the backend was closed")
-            yield (self.clock or SystemClock()).now()
+            yield datetime.now(UTC) if self.clock is None else self.clock.now()
 
     def _store(self, new: NewJob, now: datetime) -> Enqueued:
         row = self._rows.get((new.queue, new.id))

@@ -1,4 +1,4 @@
-"""The machine's clock, and the protocol of those that tests use instead."""
+"""The protocol of the clocks that tests use instead of the store's own, and moments later than others."""
 
 from __future__ import annotations
 
@@ -15,12 +15,26 @@ class Clock(Protocol):
         ...
 
 
-class SystemClock:
-    """This machine's wall clock."""
+class _Clocked(Protocol):
+    clock: Clock | None
 
-    def now(self) -> datetime:
-        """Return the present moment, aware, in UTC."""
-        return datetime.now(UTC)
+
+class _HasStore(Protocol):
+    @property
+    def _store(self) -> _Clocked: ...
+
+
+class ClockOfStore:
+    """The attribute `clock` of a backend whose store keeps it."""
+
+    @property
+    def clock(self: _HasStore) -> Clock | None:
+        """Decides what is due and what has expired. None = the store's own time. May be replaced at any time."""
+        return self._store.clock
+
+    @clock.setter
+    def clock(self: _HasStore, clock: Clock | None) -> None:
+        self._store.clock = clock
 
 
 def later(moment: datetime, seconds: float) -> datetime:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Self
 
 from scheduler.backend import Backend
-from scheduler.clock import Clock
+from scheduler.clock import Clock, ClockOfStore
 from scheduler.errors import ConfigError
 from scheduler.limits import check_count, check_kind, check_queues
 from scheduler.queues import Retention
@@ -24,7 +24,9 @@ from scheduler_backends.memory.waiter import MemoryWaiter
 _URL_OPTIONS: Mapping[str, Parser] = {"partitions": int, "active_version": int, **RETENTION_OPTIONS}
 
 
-class MemoryBackend(EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, AdminHooks, ReadHooks, Backend):
+class MemoryBackend(
+    EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, AdminHooks, ReadHooks, ClockOfStore, Backend
+):
     """
     Jobs in this process's memory, gone with it: for tests, the first five minutes, and work inside one process.
 
@@ -69,15 +71,6 @@ class MemoryBackend(EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, Adm
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
-
-    @property
-    def clock(self) -> Clock | None:
-        """Decides what is due and what has expired; None = this machine's. May be replaced at any time."""
-        return self._store.clock
-
-    @clock.setter
-    def clock(self, clock: Clock | None) -> None:
-        self._store.clock = clock
 
     def ping(self) -> None:
         """Return, unless the backend was closed."""

@@ -7,7 +7,7 @@ from typing import Self
 import sqlalchemy as sa
 
 from scheduler.backend import Backend
-from scheduler.clock import Clock
+from scheduler.clock import Clock, ClockOfStore
 from scheduler.limits import check_kind
 from scheduler.queues import Retention
 from scheduler.urls import without_password
@@ -28,7 +28,7 @@ from scheduler_backends.postgres.waiter import WaiterHooks
 
 
 class PostgresBackend(
-    EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, AdminHooks, ReadHooks, WaiterHooks, Backend
+    EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, AdminHooks, ReadHooks, WaiterHooks, ClockOfStore, Backend
 ):
     """
     Jobs in a PostgreSQL database, 14 or newer.
@@ -95,15 +95,6 @@ class PostgresBackend(
     def from_url(cls, url: str) -> Self:
         """Return a backend for ``postgresql://user@host:5432/name``, options: the arguments and libpq's."""
         return cls(url)
-
-    @property
-    def clock(self) -> Clock | None:
-        """None = the server's own time; tests set one."""
-        return self._store.clock
-
-    @clock.setter
-    def clock(self, clock: Clock | None) -> None:
-        self._store.clock = clock
 
     def __repr__(self) -> str:
         return f"PostgresBackend({self._shown!r})"

@@ -6,7 +6,7 @@ import os
 from typing import Self
 
 from scheduler.backend import Backend
-from scheduler.clock import Clock
+from scheduler.clock import Clock, ClockOfStore
 from scheduler.limits import check_kind
 from scheduler.queues import Retention
 from scheduler_backends.sqlite.admin import AdminHooks
@@ -24,7 +24,7 @@ from scheduler_backends.sqlite.waiter import WaiterHooks
 
 
 class SqliteBackend(
-    EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, AdminHooks, ReadHooks, WaiterHooks, Backend
+    EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, AdminHooks, ReadHooks, WaiterHooks, ClockOfStore, Backend
 ):
     """
     Jobs in an SQLite file, which is created if it does not exist.
@@ -83,15 +83,6 @@ class SqliteBackend(
 
     def __repr__(self) -> str:
         return f"SqliteBackend({self._store.file.path!r})"
-
-    @property
-    def clock(self) -> Clock | None:
-        """None = the machine's clock; tests set one."""
-        return self._store.clock
-
-    @clock.setter
-    def clock(self, clock: Clock | None) -> None:
-        self._store.clock = clock
 
     def close(self) -> None:
         """See `Backend.close`."""
