@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
 from typing import ClassVar, Final, Self, final
 
 from scheduler.critical import make_critical
@@ -308,27 +309,8 @@ class Backend(ABC):
         return [next(rest) if is_possible_id(id) else MoveAnswer(id=id, moved=False, state=None) for id in asked]
 
 
-METHODS: Final = (
-    "enqueue",
-    "promote_due",
-    "lease",
-    "renew",
-    "complete",
-    "retry",
-    "bury",
-    "release",
-    "recover_expired",
-    "cancel",
-    "requeue",
-    "pause",
-    "resume",
-    "purge",
-    "trim",
-    "get",
-    "list",
-    "stats",
-    "ping",
-    "close",
+METHODS: Final = tuple(
+    name for name, member in vars(Backend).items() if isinstance(member, FunctionType) and not name.startswith("_")
 )
 """The public methods of `Backend`: what a layer around a backend overrides."""
 

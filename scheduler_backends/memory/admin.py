@@ -29,17 +29,10 @@ class AdminHooks:
     _store: Store
 
     def _cancel(self, queue: str, ids: Sequence[str]) -> Sequence[MoveAnswer]:
-        def cancel(found: MemoryQueue, stored: StoredJob, now: datetime) -> None:
-            found.move(stored, JobState.CANCELLED, now)
-
-        return self._move_by_id("cancel", queue, ids, cancel)
+        return self._move_by_id("cancel", queue, ids, _cancel)
 
     def _requeue(self, queue: str, ids: Sequence[str]) -> Sequence[MoveAnswer]:
-        def requeue(found: MemoryQueue, stored: StoredJob, now: datetime) -> None:
-            stored.crashes = 0
-            found.move(stored, JobState.READY, now, attempts=0)
-
-        return self._move_by_id("requeue", queue, ids, requeue)
+        return self._move_by_id("requeue", queue, ids, _requeue)
 
     def _move_by_id(
         self, method: str, name: str, ids: Sequence[str], act: Callable[[MemoryQueue, StoredJob, datetime], None]
@@ -72,7 +65,7 @@ class AdminHooks:
     def _purge(self, queue: str, state: JobState, limit: int) -> int:
         def purge(most: int, _: datetime) -> int:
             purged = self._store.peek(queue)
-            found = [*islice((stored for _, jobs in purged.lists(state) for stored in jobs.after_serial()), most)]
+            found = [*islice(purged.jobs_in(state), most)]
             for stored in found:
                 purged.delete(stored)
             return len(found)
@@ -111,6 +104,15 @@ class AdminHooks:
             return changed.topology
 
 
+def _cancel(queue: MemoryQueue, stored: StoredJob, now: datetime) -> None:
+    queue.move(stored, JobState.CANCELLED, now)
+
+
+def _requeue(queue: MemoryQueue, stored: StoredJob, now: datetime) -> None:
+    stored.crashes = 0
+    queue.move(stored, JobState.READY, now, attempts=0)
+
+
 def _promote(queue: MemoryQueue, number: int, partitions: int) -> None:
     old, active = queue.topology, queue.active.version
     existing = next((version for version in old.versions if version.version == number), None)
@@ -141,7 +143,7 @@ def _is_removable(queue: MemoryQueue, number: int, finished: Finished) -> bool:
 
 
 def _remove(queue: MemoryQueue, number: int, finished: Finished) -> None:
-    for stored in [stored for state in TERMINAL for stored in queue.jobs_in(number, state)]:
+    for stored in [stored for state in TERMINAL for stored in queue.jobs_in(state, number)]:
         if finished == "purge":
             queue.delete(stored)
         else:

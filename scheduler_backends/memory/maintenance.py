@@ -20,11 +20,7 @@ class MaintenanceHooks:
 
     def _promote_due(self, queues: Sequence[str], limit: int) -> Promotion:
         """Urgent jobs first."""
-
-        def promote(queue: MemoryQueue, stored: StoredJob, now: datetime) -> None:
-            queue.move(stored, JobState.READY, now)
-
-        moved, next_due = self._for_each_due("promote", queues, limit, lambda queue: queue.due, promote)
+        moved, next_due = self._for_each_due("promote", queues, limit, lambda queue: queue.due, _promote)
         return Promotion(moved=moved, next_due=next_due)
 
     def _recover_expired(self, queues: Sequence[str], limit: int) -> Recovery:
@@ -42,11 +38,7 @@ class MaintenanceHooks:
         return Recovery(ready=moved - dead, dead=dead, next_expiry=next_expiry)
 
     def _trim(self, queues: Sequence[str], limit: int) -> int:
-        def trim(queue: MemoryQueue, stored: StoredJob, _: datetime) -> None:
-            queue.delete(stored)
-
-        deleted, _ = self._for_each_due("trim", queues, limit, lambda queue: (queue.finished,), trim)
-        return deleted
+        return self._for_each_due("trim", queues, limit, lambda queue: (queue.finished,), _trim)[0]
 
     def _for_each_due(
         self,
@@ -73,3 +65,11 @@ class MaintenanceHooks:
             return done
 
         return self._store.in_portions(limit, act_on), next_deadline
+
+
+def _promote(queue: MemoryQueue, stored: StoredJob, now: datetime) -> None:
+    queue.move(stored, JobState.READY, now)
+
+
+def _trim(queue: MemoryQueue, stored: StoredJob, _: datetime) -> None:
+    queue.delete(stored)

@@ -138,26 +138,26 @@ class MemoryQueue:
             del self._places[self._turns.popleft()]
         return None
 
-    def lists(self, state: JobState) -> list[tuple[tuple[int, int, int], JobList]]:
-        """All lists of *state*, ascending by version, partition and priority (0 where those are not kept apart)."""
+    def lists(self, state: JobState, version: int | None = None) -> list[tuple[tuple[int, int, int], JobList]]:
+        """
+        The lists of *state*, of one version or of all.
+
+        Ascending by version, partition and priority, 0 where the latter are not kept apart.
+        """
         if state is _READY:
             places = self._places.items()
             found = [((*place, urgency), jobs) for place, lists in places for urgency, jobs in enumerate(lists)]
         else:
             found = [((number, 0, 0), jobs) for (number, its), jobs in self._lists.items() if its is state]
-        return sorted(found, key=itemgetter(0))
+        return sorted([each for each in found if version in (None, each[0][0])], key=itemgetter(0))
 
-    def jobs_in(self, version: int, state: JobState) -> Iterator[StoredJob]:
-        """Iterate over the jobs of a version in *state*."""
-        lists = (jobs for (number, _, _), jobs in self.lists(state) if number == version)
-        return (stored for jobs in lists for stored in jobs.after_serial())
+    def jobs_in(self, state: JobState, version: int | None = None) -> Iterator[StoredJob]:
+        """Iterate over the jobs in *state*, of one version or of all."""
+        return (stored for _, jobs in self.lists(state, version) for stored in jobs.after_serial())
 
     def counts(self, version: int) -> dict[JobState, int]:
         """How many jobs of a version there are in each state, zeros included."""
-        return {
-            state: sum(jobs.size for (number, _, _), jobs in self.lists(state) if number == version)
-            for state in JobState
-        }
+        return {state: sum(jobs.size for _, jobs in self.lists(state, version)) for state in JobState}
 
     def limit_deadlines(self, now: datetime) -> None:
         """

@@ -95,6 +95,6 @@ def _numbers(queue: MemoryQueue, now: datetime) -> list[QueueStats]:
 
 
 def _oldest_ready_age(queue: MemoryQueue, version: int, now: datetime) -> float | None:
-    firsts = [jobs.first for (number, _, _), jobs in queue.lists(JobState.READY) if number == version]
+    firsts = [jobs.first for _, jobs in queue.lists(JobState.READY, version)]
     since = min((first.ready_at for first in firsts if first is not None), default=None)
     return None if since is None else max(0.0, (now - since).total_seconds())  # the clock may have gone back

@@ -79,7 +79,9 @@ class Store:
         if self._closed:
             raise BackendClosed("the backend was closed")
         if self._changing:
-            self._repair()
+            for queue in self.queues.values():
+                queue.rebuild()
+            self.end()
         now = datetime.now(UTC) if self.clock is None else check_moment("clock", self.clock.now(), ConfigError)
         if now < self._latest and self._latest - now > _BACKWARD_JUMP:
             self._changing = True
@@ -103,11 +105,6 @@ class Store:
                     waiter.notify()
             self._to_notify.clear()
         self._changing = False
-
-    def _repair(self) -> None:
-        for queue in self.queues.values():
-            queue.rebuild()
-        self.end()
 
     def in_slices(self, items: Sequence[T], act: Callable[[T, datetime], R]) -> list[R]:
         """
@@ -161,8 +158,13 @@ class Store:
         """The queue, made if it was never used."""
         queue = self.queues.get(name)
         if queue is None:
-            if len(self.queues) >= self._many:
-                self._forget_unused()
+            if len(self.queues) >= self._many:  # forget those that are as if never used
+                self.queues = {
+                    other: used
+                    for other, used in self.queues.items()
+                    if used.jobs or used.paused or used.topology.epoch > 1
+                }
+                self._many = max(_MANY, 2 * len(self.queues))
             queue = self.queues[name] = self.peek(name)
         return queue
 
@@ -173,14 +175,6 @@ class Store:
             topology = QueueTopology(queue=name, epoch=1, versions=self._first_versions)
             queue = MemoryQueue(topology, self._kept, self._to_notify)
         return queue
-
-    def _forget_unused(self) -> None:
-        """Forget the queues that are as if never used. The next time is when there are twice as many."""
-        self.queues = {name: queue for name, queue in self.queues.items() if not self._is_unused(queue)}
-        self._many = max(_MANY, 2 * len(self.queues))
-
-    def _is_unused(self, queue: MemoryQueue) -> bool:
-        return queue.topology.epoch == 1 and not queue.jobs and not queue.paused
 
     def in_turn(self, method: str, names: Sequence[str]) -> list[MemoryQueue]:
         """Those that were ever used, first the one whose last turn in *method* is longest ago."""
