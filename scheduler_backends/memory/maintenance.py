@@ -56,12 +56,12 @@ class MaintenanceHooks:
             done = 0
             heaps = [(queue, heap) for queue in self._store.in_turn(method, names) for heap in heaps_of(queue)]
             for queue, heap in heaps:
-                while done < most and (stored := heap.first_until(now)) is not None:
-                    act(queue, stored, now)
+                while done < most and (first := heap.first()) is not None and first[0] <= now:
+                    act(queue, first[1], now)
                     done += 1
                     self._store.had_turn(method, queue)
-            first = min((moment for _, heap in heaps if (moment := heap.next()) is not None), default=None)
-            next_deadline = None if first is None else max(0.0, (first - now).total_seconds())
+            firsts = [first[0] for _, heap in heaps if (first := heap.first()) is not None]
+            next_deadline = max(0.0, (min(firsts) - now).total_seconds()) if firsts else None
             return done
 
         return self._store.in_portions(limit, act_on), next_deadline

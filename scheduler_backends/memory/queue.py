@@ -213,7 +213,6 @@ class MemoryQueue:
             heap = self.finished
         else:
             heap = self.due[stored.new.priority]
-            known = min((next_due for due in self.due if (next_due := due.next()) is not None), default=None)
-            if known is None or deadline < known:
+            if all(first is None or deadline < first[0] for first in map(DeadlineHeap.first, self.due)):
                 self.wake()
         heap.add(stored, deadline)

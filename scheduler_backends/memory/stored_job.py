@@ -204,8 +204,8 @@ class DeadlineHeap:
             if len(self._entries) > 2 * self.size + _SLACK:
                 self._rebuild()
 
-    def first(self) -> StoredJob | None:
-        """The job with the earliest deadline, None if the heap is empty."""
+    def first(self) -> tuple[datetime, StoredJob] | None:
+        """The earliest deadline and its job, None if the heap is empty."""
         entries = self._entries
         while entries:
             moment, serial, id = entries[0]
@@ -215,18 +215,8 @@ class DeadlineHeap:
             elif stored.deadline > moment:
                 heapreplace(entries, (stored.deadline, serial, id))
             else:
-                return stored
+                return moment, stored
         return None
-
-    def next(self) -> datetime | None:
-        """The earliest deadline, None if the heap is empty."""
-        first = self.first()
-        return None if first is None else first.deadline
-
-    def first_until(self, now: datetime) -> StoredJob | None:
-        """The job with the earliest deadline, if that has come."""
-        stored = self.first()
-        return None if stored is None or stored.deadline is None or stored.deadline > now else stored
 
     def _rebuild(self) -> None:
         found = ((moment, serial, id, self._jobs.get(id)) for moment, serial, id in self._entries)
