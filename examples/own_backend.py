@@ -20,14 +20,12 @@ from scheduler.backend import Backend
 from scheduler.clock import Clock, later
 from scheduler.critical import StoreLock
 from scheduler.errors import BackendClosed
-from scheduler.jobs import LEASE_EXPIRED, ErrorDetail, ErrorRecord, Job, NewJob
+from scheduler.jobs import AS_ASKED, LEASE_EXPIRED, ErrorDetail, ErrorRecord, Job, NewJob
 from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, Promotion, Recovery
 from scheduler.limits import MAX_ERRORS, check_kind
 from scheduler.queues import QueueStats, Retention
 from scheduler.states import MOVES, TERMINAL, JobState
 from scheduler.urls import RETENTION_OPTIONS, retention_from, split_options
-
-_AS_ASKED = ("id", "queue", "type", "payload", "priority", "max_retries", "timeout", "retry_policy", "idempotency_key")
 
 Item = TypeVar("Item", bound=Lease | Completion | Failure)
 
@@ -195,7 +193,7 @@ class DictBackend(Backend):
             return Enqueued(job=row.job, is_new=row.nonce == new.nonce)
         run_at = new.run_at_from(now)
         job = Job(
-            **{name: getattr(new, name) for name in _AS_ASKED},
+            **{name: getattr(new, name) for name in AS_ASKED},
             metadata=MappingProxyType(dict(new.metadata)),  # read-only: readers of the job share it
             state=JobState.SCHEDULED if run_at > now else JobState.READY,
             run_at=run_at,
