@@ -7,16 +7,24 @@ thread wakes it. A signal handler never waits for a lock in it.
 
 from __future__ import annotations
 
+import contextlib
+import math
+import select
+import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final, Protocol
 
 from scheduler.abilities import WakeReason
 from scheduler.errors import BackendClosed, BackendError, BackendUnavailable
 from scheduler.limits import check_number
 from scheduler.processes import PerProcess, process
-from scheduler.sleeping import Sleeper
+
+# Seconds. A handler may close all descriptors, and another file may then have the numbers of ours: nothing would end
+# the sleep.
+_LONGEST_SLEEP: Final = 2.0
+_SHORTEST_POLL: Final = 0.001  # seconds: the unit of poll()
 
 
 class WakeSource(Protocol):
@@ -76,8 +84,9 @@ class DescriptorWaiter:
         self._registry = registry
         self._make_source = make_source
         self._rest = rest
-        # Set before the sleeper is woken, and cleared only when acted upon; by plain assignment, which needs no lock.
-        self._ready = self._earlier = self._interrupted = self._closed = False
+        # Set before the sleeper is woken, and cleared only when acted upon; in single steps, which need no lock.
+        self._notified: set[WakeReason] = set()
+        self._interrupted = self._closed = False
         self._open()
 
     def _open(self) -> None:
@@ -115,12 +124,8 @@ class DescriptorWaiter:
 
     def notify(self, reason: WakeReason) -> None:
         """Wake the waiter for *reason*."""
-        is_known = (self._ready or WakeReason.JOBS_READY not in reason) and (
-            self._earlier or WakeReason.EARLIER_DUE_TIME not in reason
-        )
-        if not is_known:
-            self._ready = self._ready or WakeReason.JOBS_READY in reason
-            self._earlier = self._earlier or WakeReason.EARLIER_DUE_TIME in reason
+        if reason not in self._notified:
+            self._notified.add(reason)
             self._sleeper.wake()
 
     def interrupt(self) -> None:
@@ -158,10 +163,8 @@ class DescriptorWaiter:
 
     def _take_notified(self) -> WakeReason:
         reason = WakeReason.NONE
-        if self._ready:
-            self._ready, reason = False, WakeReason.JOBS_READY
-        if self._earlier:
-            self._earlier, reason = False, reason | WakeReason.EARLIER_DUE_TIME
+        while self._notified:
+            reason |= self._notified.pop()
         return reason
 
     def _look(self, now: float) -> WakeReason:
@@ -213,3 +216,34 @@ class WaiterRegistry:
         self.closed = True
         for waiter in list(self._waiters.get(dict)):
             waiter.close()
+
+
+class Sleeper:
+    """One thread sleeps; any thread and any signal handler may wake it, also before it sleeps."""
+
+    def __init__(self) -> None:
+        self._woken, self._waker = socket.socketpair()
+        self._woken.setblocking(False)
+        self._waker.setblocking(False)
+
+    def sleep(self, seconds: float, descriptors: Iterable[int] = ()) -> None:
+        """Sleep until *seconds* have passed, one of *descriptors* is readable, or `wake` is called. May end early."""
+        if 0.0 < seconds < _SHORTEST_POLL:
+            time.sleep(seconds)
+            return
+        poll = select.poll()  # select() takes no descriptor above 1,023
+        for descriptor in (self._woken.fileno(), *descriptors):
+            poll.register(descriptor, select.POLLIN)
+        poll.poll(math.ceil(min(max(seconds, 0.0), _LONGEST_SLEEP) * 1_000))
+        with contextlib.suppress(BlockingIOError):
+            self._woken.recv(4_096)
+
+    def wake(self) -> None:
+        """End the present or next sleep."""
+        with contextlib.suppress(OSError):  # full: it wakes anyway; or closed
+            self._waker.send(b"!")
+
+    def close(self) -> None:
+        """Close the sockets. Nobody may be asleep."""
+        self._woken.close()
+        self._waker.close()
