@@ -165,8 +165,8 @@ class MemoryQueue:
 
         Otherwise the jobs of a dead worker would wait until the old time, perhaps years ahead, has come again.
         """
-        for stored in self.jobs.values():
-            if stored.state in (_LEASED, JobState.RETRY_WAIT):
+        for state in (_LEASED, JobState.RETRY_WAIT):
+            for stored in self.jobs_in(state):
                 latest = later(now, stored.seconds or 0.0)
                 if stored.heap is not None and stored.deadline is not None and stored.deadline > latest:
                     stored.heap.change(stored, latest)
