@@ -1,10 +1,10 @@
 """
-Checksums of real files: one job per file under DIR, on any store.
+Compute the checksums of real files: one job per file under DIR, on any store.
 
-Jobs are spread over three queues, by size, and over the priorities. Three quarters of them are due at once; when those
-are done, the rest is scheduled 1 to 3 seconds ahead, so that their lateness is that of an idle worker. The handler's
-return value, the SHA-256, is kept by the store and read back from there. In the end every digest is compared with one
-that hashlib computes directly: any difference or loss makes the exit code 1.
+The size of a file selects one of three queues, and the jobs have all priorities. Three quarters of them are due at
+once. When these are done, the others are scheduled 1 to 3 seconds ahead, so that the worker is idle when they become
+due. The store keeps the return value of the handler, the SHA-256. At the end, every digest is compared with one that
+hashlib computes directly. If a digest differs or is missing, the exit code is 1.
 
     python examples/checksums.py [DIR] [--backend URL]
 """
@@ -36,14 +36,14 @@ from scheduler.worker import JobContext, Worker
 
 QUEUES = ("small", "medium", "large")
 SMALL, MEDIUM = 4 * 1024, 64 * 1024  # bytes
-LATER = 0.25  # the share of jobs that is scheduled ahead
+LATER = 0.25  # share of jobs that are scheduled ahead
 LOOK_EVERY = 0.25  # seconds
 LIVE = sys.stdout.isatty()
 DEFAULT_DIR = Path(sysconfig.get_path("stdlib"))
 
 
 def files_under(folder: Path) -> Iterator[Path]:
-    """Files and links that lead nowhere; no pipes or devices, whose end nobody knows."""
+    """Yield files and broken links, but no pipes or devices, which may have no end."""
     for where, folders, names in os.walk(folder):
         folders[:] = sorted(set(folders) - {"__pycache__", "site-packages"})
         for path in (Path(where, name) for name in sorted(names)):
@@ -52,7 +52,7 @@ def files_under(folder: Path) -> Iterator[Path]:
 
 
 def queue_of(path: Path) -> str:
-    """The queue for a file of this size; one that cannot be asked is small."""
+    """Return the queue for a file of this size. If the size cannot be read, the queue is "small"."""
     try:
         size = path.stat().st_size
     except OSError:
@@ -66,25 +66,25 @@ def digest_of(path: Path) -> str:
 
 
 class Lateness:
-    """Seconds between run_at and the first start of each job that was scheduled ahead."""
+    """Record the seconds between run_at and the first start of each job."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards _seconds: several handler threads write
         self._seconds: dict[str, float] = {}
 
     def started(self, job: Job) -> None:
-        """A handler starts; later attempts do not count."""
+        """Record that a handler starts. Later attempts do not count."""
         with self._lock:
             self._seconds.setdefault(job.id, (datetime.now(UTC) - job.run_at).total_seconds())
 
     def among(self, ids: Iterable[str]) -> list[float]:
-        """Of those *ids* that were started, ascending."""
+        """Return the seconds of those *ids* that were started, in ascending order."""
         with self._lock:
             return sorted(self._seconds[id] for id in ids if id in self._seconds)
 
 
 class Checksums:
-    """One run: who is to be hashed, and what has become of each."""
+    """One run: the files, and the state of their jobs."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
@@ -99,12 +99,12 @@ class Checksums:
         self.worker.handle("checksum", self.checksum)
 
     def checksum(self, job: Job, ctx: JobContext) -> str:  # noqa: ARG002 - a handler takes both
-        """The handler. A file that cannot be read raises OSError: the attempt failed, and is made again."""
+        """Handle a job. A file that cannot be read raises OSError; the attempt has failed and the job is retried."""
         self.lateness.started(job)
         return digest_of(Path(os.fsdecode(job.payload)))
 
     def enqueue(self, files: Iterable[Path], *, ahead: bool) -> None:
-        """One job per file, in batches, all acknowledged by the store when this returns."""
+        """Enqueue one job per file, in batches. The store has acknowledged all when this returns."""
         now = datetime.now(UTC)
         jobs: list[NewJob] = []
         for number, path in enumerate(files):
@@ -132,14 +132,14 @@ class Checksums:
             for queue, ids in self.open.items():
                 jobs = self.backend.get(queue, sorted(ids))
                 self.done.update((id, job) for id, job in jobs.items() if job.state in TERMINAL)
-                # A job that the store does not know any more is lost: there is nothing to wait for.
+                # If the store no longer has a job, the job is lost, and there is nothing to wait for.
                 ids.intersection_update(id for id, job in jobs.items() if job.state not in TERMINAL)
             print(f"  {title}: {len(self.done):,} of {len(self.files):,} files", end="\r" if LIVE else "\n", flush=True)
         if LIVE:
             print()
 
     def table(self) -> str:
-        """What became of the jobs, a line a queue."""
+        """Return a table of the results, one line for each queue."""
         lines = [f"  {'queue':8}{'done':>8}{'retried':>9}{'dead':>6}{'median late':>14}{'p99 late':>12}"]
         for queue in (*QUEUES, "all"):
             jobs = {id: job for id, job in self.done.items() if queue in (job.queue, "all")}
@@ -153,7 +153,7 @@ class Checksums:
         return "\n".join(lines)
 
     def differences(self) -> Iterator[str]:
-        """Everything that is not as hashlib says, computed here and now."""
+        """Yield a line for every file whose digest is missing or is not what hashlib computes now."""
         for id, path in self.files.items():
             job = self.done.get(id)
             try:
@@ -173,7 +173,7 @@ def milliseconds(ascending: list[float], share: float) -> str:
 
 
 def keeping_results(url: str) -> str:
-    """*url* with results kept for an hour, unless it says how long itself."""
+    """Return *url* with an option to keep results for an hour, unless it has that option."""
     if "retain_succeeded=" in url:
         return url
     url = url if "://" in url else f"{url}://"

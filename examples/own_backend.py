@@ -1,9 +1,9 @@
 """
-A storage backend of one's own: one dict and full scans. Slow, short, and right: it passes the whole conformance suite.
+An example of a backend: one dict and full scans. It is slow, short and correct: it passes the whole conformance suite.
 
-Read it beside `scheduler.backend`, whose docstrings say what each method promises. Where the dict is, a real one has a
-server; where the lock is, a transaction or a script. What it need not offer, it leaves out: no wake-ups (an idle worker
-then polls) and no queue versions. `tests/testing/test_own_backend.py` shows the ten lines that run the suite over it.
+Read it together with `scheduler.backend`, whose docstrings say what each method must do. A real backend has a server
+instead of the dict, and a transaction or a script instead of the lock. This one has no optional abilities: no wake-ups
+(so idle workers poll) and no queue versions. `tests/testing/test_own_backend.py` runs the suite for it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import zip_longest
 from types import MappingProxyType
 from typing import TypeVar
@@ -22,7 +22,7 @@ from scheduler.critical import StoreLock
 from scheduler.errors import BackendClosed
 from scheduler.jobs import AS_ASKED, LEASE_EXPIRED, ErrorDetail, ErrorRecord, Job, NewJob
 from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, Promotion, Recovery
-from scheduler.limits import MAX_ERRORS, check_kind
+from scheduler.limits import MAX_ERRORS, check_clock, check_kind, now_of
 from scheduler.queues import QueueStats, Retention
 from scheduler.states import MOVES, TERMINAL, JobState
 from scheduler.urls import RETENTION_OPTIONS, retention_from, split_options
@@ -32,21 +32,21 @@ Item = TypeVar("Item", bound=Lease | Completion | Failure)
 
 @dataclass
 class Row:
-    """A stored job, and what is no business of its readers."""
+    """A stored job, and data that callers do not see."""
 
     job: Job
-    nonce: str  # tells a repeated enqueue from another job with the same id
-    ready_at: datetime  # the order within a priority
-    token: str | None = None  # of the lease that holds it
+    nonce: str  # distinguishes a repeated enqueue from another job with the same id
+    ready_at: datetime  # order within a priority
+    token: str | None = None  # of the present lease
 
 
 class DictBackend(Backend):
-    """Jobs in a dict."""
+    """Keeps jobs in a dict."""
 
     in_process = True
 
     def __init__(self, *, clock: Clock | None = None, retention: Retention | None = None) -> None:
-        self.clock = None if clock is None else check_kind("clock", clock, Clock)
+        self.clock: Clock | None = check_clock(clock)
         self.retention = Retention() if retention is None else check_kind("retention", retention, Retention)
         self._lock = StoreLock()  # guards everything below
         self._rows: dict[tuple[str, str], Row] = {}
@@ -57,7 +57,7 @@ class DictBackend(Backend):
 
     @classmethod
     def from_url(cls, url: str) -> DictBackend:
-        """`own://`, with the retention options that every backend takes."""
+        """Return a backend for `own://`, with the retention options that every backend has."""
         _, options = split_options(url, RETENTION_OPTIONS)
         return cls(retention=retention_from(options))
 
@@ -115,7 +115,7 @@ class DictBackend(Backend):
         def give_back(row: Row, _: Lease, now: datetime) -> None:
             ready_at = row.ready_at
             self._move(row, JobState.READY, now, attempts=row.job.attempts - 1)
-            row.ready_at = ready_at  # it had its turn already
+            row.ready_at = ready_at  # keeps its place in the queue
 
         return self._settle_each(leases, give_back)
 
@@ -181,11 +181,11 @@ class DictBackend(Backend):
 
     @contextmanager
     def _open(self) -> Iterator[datetime]:
-        """One call at a time: what a transaction is elsewhere. Gives the store's now."""
+        """Allow one call at a time, as a transaction would. Yields the store's present time."""
         with self._lock.entry():
             if self._closed:
                 raise BackendClosed("the backend was closed")
-            yield datetime.now(UTC) if self.clock is None else self.clock.now()
+            yield now_of(self.clock)
 
     def _store(self, new: NewJob, now: datetime) -> Enqueued:
         row = self._rows.get((new.queue, new.id))
@@ -194,7 +194,7 @@ class DictBackend(Backend):
         run_at = new.run_at_from(now)
         job = Job(
             **{name: getattr(new, name) for name in AS_ASKED},
-            metadata=MappingProxyType(dict(new.metadata)),  # read-only: readers of the job share it
+            metadata=MappingProxyType(dict(new.metadata)),  # read-only, since all readers of the job share it
             state=JobState.SCHEDULED if run_at > now else JobState.READY,
             run_at=run_at,
             due_at=run_at if run_at > now else None,
@@ -208,12 +208,12 @@ class DictBackend(Backend):
         return (row for row in self._rows.values() if row.job.queue in queues and row.job.state in states)
 
     def _line(self, queue: str) -> Sequence[Row]:
-        """The ready jobs of a queue in the order of their turns, none while it is paused."""
+        """Return the ready jobs of a queue in order; none while the queue is paused."""
         ready = () if queue in self._paused else self._in((queue,), JobState.READY)
         return sorted(ready, key=lambda row: (row.job.priority, row.ready_at))
 
     def _move(self, row: Row, state: JobState, now: datetime, **changes: object) -> None:
-        """The one place where a state changes: what belonged to the old one goes, and *changes* come."""
+        """Change the state of a job: clear the fields of the old state and set *changes*. No other code changes it."""
         blank = {"due_at": None, "lease_owner": None, "lease_expires_at": None}
         finished_at = now if state in TERMINAL else None
         row.job = replace(row.job, state=state, finished_at=finished_at, **{**blank, **changes})  # type: ignore[arg-type]  # fields by name
@@ -224,7 +224,7 @@ class DictBackend(Backend):
             self._delete([row])
 
     def _settle_each(self, items: Sequence[Item], move: Callable[[Row, Item, datetime], None]) -> Sequence[Lease]:
-        """*move* each item whose lease holds its job now, by its token, and answer the other leases."""
+        """Call *move* for each item whose lease holds its job, by its token. Return the refused leases."""
         refused = []
         with self._open() as now:
             for item in items:

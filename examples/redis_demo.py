@@ -1,9 +1,9 @@
 """
-A worker and a handful of delayed mails on Redis or Valkey, with the queue version and partition of each job.
+Run a worker and some delayed mails on Redis or Valkey, and show the queue version and partition of each job.
 
     python examples/redis_demo.py [--url redis://127.0.0.1:6379] [--queue demo] [--mails 8]
 
-Needs `pip install 'reliable-scheduler[hiredis]'` and a server. It uses key names of its own, and leaves no job behind.
+Needs `pip install 'reliable-scheduler[hiredis]'` and a server. It uses its own key prefix, and leaves no job behind.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scheduler_backends.redis import RedisBackend, RedisConfig
 
 
 def main() -> int:
-    """Enqueue, run, and answer the exit code."""
+    """Enqueue jobs, run them, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", default="redis://127.0.0.1:6379")
     parser.add_argument("--queue", default="demo")
@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def demo(backend: RedisBackend, queue: str, mails: int) -> int:
-    """Enqueue *mails* jobs, some of them later than others, and run them all."""
+    """Enqueue *mails* jobs, a quarter of a second apart, and run them all."""
     producer = Producer(backend)
     worker = Worker(backend, WorkerConfig(queues=(queue,), concurrency=4))
     left = {f"mail-{number}" for number in range(1, mails + 1)}

@@ -1,12 +1,13 @@
 """
-Look at the versions of a queue on Redis or Valkey, make a new one active, and remove an old one once it is empty.
+Show the versions of a queue on Redis or Valkey, promote a new one, and remove an old one when it is empty.
 
     python examples/redis_migration.py topology --queue default
     python examples/redis_migration.py promote  --queue default --version 2 --partitions 16
     python examples/redis_migration.py complete --queue default --version 1 [--finished move] [--timeout 600]
 
-Producers and workers go on meanwhile and need not be told. `complete` waits until the version has drained, with a
-progress bar (a nice one where `rich` is installed). Exit codes: 0 done, 1 refused or not in time, 2 wrong arguments.
+Producers and workers continue in the meantime and need no restart. `complete` shows its progress and waits until the
+version is empty. If `rich` is installed, it shows a progress bar. Exit codes: 0 done, 1 refused or timed out, 2 invalid
+arguments.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Advance = Callable[[int, int], None]  # done, total
 
 
 def main() -> int:
-    """Do what the command line asks for and answer the exit code."""
+    """Run the command and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("action", choices=("topology", "promote", "complete"))
     parser.add_argument("--url", default="redis://127.0.0.1:6379")
@@ -48,7 +49,7 @@ def main() -> int:
     for name in needed:
         if getattr(asked, name) is None:
             parser.error(f"{asked.action} needs --{name}")
-    # That a queue has other partitions than this program's configuration is no news here.
+    # Not a warning here: queues may have other numbers of partitions than this program's configuration.
     logging.getLogger("scheduler.redis").setLevel(logging.ERROR)
     try:
         backend = RedisBackend(asked.url, RedisConfig(prefix=asked.prefix))
@@ -73,7 +74,7 @@ def main() -> int:
 
 
 def complete(backend: RedisBackend, asked: argparse.Namespace) -> QueueTopology:
-    """Remove the version once it is empty; raises the last refusal when that takes too long."""
+    """Remove the version when it is empty. Raise the last refusal if that takes too long."""
     deadline = time.monotonic() + asked.timeout
     with progress(f"version {asked.version} drains") as advance:
         most = 0
@@ -83,10 +84,10 @@ def complete(backend: RedisBackend, asked: argparse.Namespace) -> QueueTopology:
             except TopologyError as refusal:
                 live = sum(count for state, count in refusal.counts.items() if state in LIVE)
                 if not live or time.monotonic() > deadline:
-                    raise  # nothing that workers could finish stands in the way
+                    raise  # the remaining jobs are finished: no worker will remove them
                 most = max(most, live)
                 advance(most - live, most)
-            except BackendUnavailable:  # such as a failover: the version stays listed until all is done
+            except BackendUnavailable:  # for example a failover: the version stays until it is removed completely
                 if time.monotonic() > deadline:
                     raise
             else:
@@ -105,7 +106,7 @@ def show(topology: QueueTopology) -> None:
 
 @contextmanager
 def progress(what: str) -> Iterator[Advance]:
-    """A progress bar by rich where that is installed and somebody looks, else a line for each change."""
+    """Show a progress bar if rich is installed and stderr is a terminal, otherwise a line for each change."""
     try:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
     except ImportError:
@@ -114,7 +115,7 @@ def progress(what: str) -> Iterator[Advance]:
     if not sys.stderr.isatty():
         yield Lines(what)
         return
-    from rich.console import Console  # noqa: PLC0415 - where the one is, the other is
+    from rich.console import Console  # noqa: PLC0415 - part of the same package
 
     columns = (
         TextColumn("{task.description}"),
@@ -129,14 +130,14 @@ def progress(what: str) -> Iterator[Advance]:
 
 
 class Lines:
-    """Plain progress: a line whenever there is news."""
+    """Plain progress: a line for each change."""
 
     def __init__(self, what: str) -> None:
         self._what = what
         self._last = ""
 
     def __call__(self, done: int, total: int) -> None:
-        """Tell it."""
+        """Print a line if it differs from the last one."""
         line = f"{self._what}: {done} of {total} jobs"
         if line != self._last:
             print(line, file=sys.stderr)

@@ -1,8 +1,8 @@
 """
-A script for cron: the reports of a night, each a job with retries, and an exit code for cron's mail.
+A script for cron: writes the reports of a night, each as a job with retries. The exit code is for cron's mail.
 
-Jobs are kept in a file. A night that was cut short goes on at the next start, and a report that is there already is not
-enqueued again: its key is the night and its name.
+Jobs are kept in a file. If a run is interrupted, the next one continues it. A report that was enqueued before is not
+enqueued again: its idempotency key is the night and the name of the report.
 
     python examples/script_nightly.py [--night 2030-01-31] [--backend sqlite:///nightly.db] [--folder reports]
 """
@@ -54,7 +54,7 @@ def main() -> int:
     with worker:
         jobs = backend.get(QUEUE, ids)
         pause = threading.Event()
-        # A job that retention has dropped meanwhile has succeeded too: only dead ones are kept without being asked.
+        # If retention has deleted a job, it has succeeded: by default only dead jobs are kept.
         while any(job.state not in TERMINAL for job in jobs.values()):
             pause.wait(0.1)
             jobs = backend.get(QUEUE, ids)

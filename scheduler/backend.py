@@ -9,7 +9,8 @@ All methods may be called from any thread. They raise `ConfigError` for a bad ar
 `BackendUnavailable` when the store cannot be reached, and then the call may or may not have taken effect; and
 `BackendClosed` after `close()`.
 
-Batches of enqueue and of the methods that settle may have any size, none included: a store cuts them into slices.
+Batches of enqueue and of the methods that settle may have any size, none included: a store cuts them into slices. Of
+several outcomes for one lease in a call that settles, the first is recorded; for each other the lease is refused.
 A queue that the store has never seen is empty, not an error. Naming a queue in a call leaves nothing behind, since
 names may come from requests, without end.
 """

@@ -15,28 +15,6 @@ class Clock(Protocol):
         ...
 
 
-class _Clocked(Protocol):
-    clock: Clock | None
-
-
-class _HasStore(Protocol):
-    @property
-    def _store(self) -> _Clocked: ...
-
-
-class ClockOfStore:
-    """The attribute `clock` of a backend whose store keeps it."""
-
-    @property
-    def clock(self: _HasStore) -> Clock | None:
-        """Decides what is due and what has expired. None = the store's own time. May be replaced at any time."""
-        return self._store.clock
-
-    @clock.setter
-    def clock(self: _HasStore, clock: Clock | None) -> None:
-        self._store.clock = clock
-
-
 def later(moment: datetime, seconds: float) -> datetime:
     """Return the moment *seconds* after *moment*, at most the last one of the year 9999."""
     try:

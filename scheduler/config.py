@@ -11,7 +11,9 @@ from typing import Literal
 from scheduler.errors import ConfigError
 from scheduler.jobs import DEFAULT_MAX_RETRIES, DEFAULT_QUEUE, DEFAULT_TIMEOUT
 from scheduler.limits import MAX_BATCH, MAX_DELAY, check_count, check_name, check_number, check_queues
-from scheduler.retry import Delays, RetryPolicy, check_policy
+from scheduler.retry import Delays, RetryPolicy, check_delays, check_policy
+
+__all__ = ["ProducerConfig", "WorkerConfig"]
 
 __all__ = ["ProducerConfig", "WorkerConfig"]
 
@@ -135,8 +137,7 @@ class WorkerConfig:
             raise ConfigError("heartbeat_interval", "two heartbeats must fit in lease_duration")
         if self.max_stuck is not None and self.max_stuck != "concurrency":
             check_count("max_stuck", self.max_stuck, at_least=1)
-        if not callable(getattr(self.retry_policy, "delay", None)):
-            raise ConfigError("retry_policy", "must have a method delay(attempt) that returns seconds")
+        check_delays(self.retry_policy)
         if self.log_errors not in ("message", "kind"):
             raise ConfigError("log_errors", "must be 'message' or 'kind'")
 

@@ -108,13 +108,20 @@ class StoreLock:
         return self._lock
 
     def acquire(self, timeout: float) -> bool:
-        """Acquire it within *timeout* seconds. A fork inside a call of the same thread acquires it once more."""
+        """Acquire it within *timeout* seconds."""
         acquired: bool = self._lock.acquire(timeout=timeout)
         return acquired
 
-    def release(self) -> None:
-        """Release it once."""
-        self._lock.release()
+    def acquire_once(self, timeout: float, releases: list[Callable[[], None]]) -> bool:
+        """
+        Acquire it within *timeout* seconds, unless this thread holds it: a signal handler may fork inside a call.
+
+        Before that, add to *releases* what releases it, so that a Ctrl-C leaves it to be released.
+        """
+        if self.is_mine:
+            return False
+        releases.append(self.release_mine)
+        return self.acquire(timeout)
 
     def release_mine(self) -> None:
         """Release it if this thread holds it: a Ctrl-C may have come just as `acquire` returned."""

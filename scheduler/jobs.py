@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import IntEnum
-from typing import Final, cast
+from typing import Final, NoReturn, cast
 
 from scheduler.clock import later
 from scheduler.errors import ConfigError, InvalidJob
@@ -48,10 +48,27 @@ class Priority(IntEnum):
     LOW = 3
 
 
+class _ReadOnly(dict[str, str]):
+    """Metadata of a job to be stored: no change can get around the checks. As a dict, it can be copied and pickled."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("the metadata of a NewJob cannot be changed; dataclasses.replace() makes another job")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[type[_ReadOnly], tuple[dict[str, str]]]:
+        return _ReadOnly, (dict(self),)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob:
     """
     A job to be stored. Invalid values raise `InvalidJob`, which names the field.
+
+    It cannot be subclassed: a store takes plain jobs only, whose values have been checked.
 
     Args:
         type: Name of the handler to run.
@@ -66,7 +83,7 @@ class NewJob:
         id: Unique within the queue. None = a UUIDv7, or derived from *idempotency_key*.
         idempotency_key: While a job with the same key is kept in the queue, no second one is stored. Not together with
             *id*.
-        metadata: Text by text, at most 8 KiB; stored beside the payload and not interpreted.
+        metadata: Text by text, at most 8 KiB; stored beside the payload and not interpreted. A read-only copy is kept.
 
     """
 
@@ -104,7 +121,7 @@ class NewJob:
         if self.idempotency_key is not None:
             keep(self, "idempotency_key", check_name("idempotency_key", self.idempotency_key))
         keep(self, "id", self._checked_id())
-        keep(self, "metadata", check_metadata(self.metadata))
+        keep(self, "metadata", _ReadOnly(check_metadata(self.metadata)))
         keep(self, "nonce", os.urandom(8).hex())
 
     def _checked_id(self) -> str:

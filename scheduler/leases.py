@@ -16,6 +16,7 @@ from scheduler.states import JobState
 __all__ = ["Enqueued"]
 
 _SEPARATOR = "\x01"  # in no name, since names hold no control characters
+_OF_LEASED_JOBS = (("queue", str), ("id", str), ("queue_version", int), ("partition", int))  # what stores look at
 _IMPOSSIBLE = re.compile("[\x00\x02-\x1f\x7f-\x9f\ud800-\udfff]")  # in any name; separators are counted
 
 
@@ -74,6 +75,8 @@ class Failure:
         object.__setattr__(self, "delay", check_number("delay", self.delay, at_most=MAX_DELAY))
         if self.error is not None and type(self.error) is not ErrorDetail:
             raise ConfigError("error", f"must be an ErrorDetail, not {type(self.error).__name__}")
+        if type(self.counted) is not bool:
+            raise ConfigError("counted", f"must be True or False, not {type(self.counted).__name__}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +142,8 @@ def check_settled(field: str, items: Sequence[Settled], kind: type[Settled]) -> 
 
 def _is_possible(field: str, lease: object) -> bool:
     job, token = getattr(lease, "job", None), getattr(lease, "token", None)
-    if not isinstance(job, Job) or not isinstance(token, str):
+    is_job = isinstance(job, Job) and all(isinstance(getattr(job, name), kind) for name, kind in _OF_LEASED_JOBS)
+    if not isinstance(job, Job) or not is_job or not isinstance(token, str):
         raise ConfigError(field, "must hold leases as lease() returns them")
     return is_possible_id(job.queue) and is_possible_id(job.id) and TOKEN.fullmatch(token) is not None
 
@@ -147,12 +151,16 @@ def _is_possible(field: str, lease: object) -> bool:
 def _are_possible(leases: Sequence[Lease]) -> bool:
     """As `_is_possible` for all of them, in a fraction of the time: every settle call of a worker comes here."""
     try:
-        queues, tokens = {lease.job.queue for lease in leases}, {lease.token for lease in leases}
-        ids = _SEPARATOR.join([lease.job.id for lease in leases])
+        jobs = [lease.job for lease in leases]
+        queues = {job.queue for job in jobs}
+        places = {job.queue_version for job in jobs} | {job.partition for job in jobs}
+        tokens = {lease.token for lease in leases}
+        ids = _SEPARATOR.join([job.id for job in jobs])
         return (
             ids.count(_SEPARATOR) == max(0, len(leases) - 1)
             and _IMPOSSIBLE.search(ids) is None
             and all(map(is_possible_id, queues))
+            and set(map(type, places)) <= {int}
             and all(map(TOKEN.fullmatch, tokens))
         )
     except (AttributeError, TypeError):  # not made by a store

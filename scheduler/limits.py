@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TypeVar
 
+from scheduler.clock import Clock
 from scheduler.errors import ConfigError, InvalidJob
 from scheduler.states import JobState
 
@@ -40,11 +41,27 @@ def _plain(text: str) -> str:
     return str.__str__(text)
 
 
-def check_kind(field: str, value: T, kind: type) -> T:
-    """Return *value*, an object of the class or protocol *kind*."""
-    if not isinstance(value, kind):
-        raise ConfigError(field, f"must be a {kind.__name__}, not {type(value).__name__}")
+def check_kind(field: str, value: T, *kinds: type) -> T:
+    """Return *value*, an object of one of the classes or protocols *kinds*."""
+    wanted = " or ".join(f"a {kind.__name__}" for kind in kinds)
+    if isinstance(value, type):  # which has the methods of a protocol as well, and fails when they are called
+        raise ConfigError(field, f"must be {wanted}, not the class {value.__name__}: make an object of it")
+    if not isinstance(value, kinds):
+        raise ConfigError(field, f"must be {wanted}, not {type(value).__name__}")
     return value
+
+
+def check_clock(clock: Clock | None) -> Clock | None:
+    """Return the clock of a store; None = its own."""
+    return None if clock is None else check_kind("clock", clock, Clock)
+
+
+def now_of(clock: Clock | None) -> datetime:
+    """Return the present moment by *clock*, which may be a user's, in UTC; None = this machine's."""
+    if clock is None:
+        return datetime.now(UTC)
+    now = clock.now()
+    return now if type(now) is datetime and now.tzinfo is UTC else check_moment("clock", now, ConfigError)
 
 
 def check_name(field: str, value: object, error: Refusal = InvalidJob) -> str:
@@ -152,19 +169,23 @@ def clean_text(value: str, limit: int, *, keep: str = "head") -> str:
     return _FORBIDDEN_IN_TEXT.sub("\ufffd", value)
 
 
-def check_all(field: str, items: Iterable[T], kind: type[T]) -> tuple[T, ...]:
-    """Return the objects of the class *kind* in a tuple, which the caller cannot change."""
+def _tuple_of(field: str, items: Iterable[T]) -> tuple[T, ...]:
     if isinstance(items, str):
         raise ConfigError(field, "must be a sequence, not one string")
     try:
-        checked = tuple(items)
+        return tuple(items)
     except TypeError:
         raise ConfigError(field, f"must be a sequence, not {type(items).__name__}") from None
-    if set(map(type, checked)) <= {kind}:  # nearly always, and faster than to ask for each
-        return checked
-    for item in checked:
-        if not isinstance(item, kind):
-            raise ConfigError(field, f"must hold {kind.__name__} objects only, not {type(item).__name__}")
+
+
+def check_all(field: str, items: Iterable[T], kind: type[T]) -> tuple[T, ...]:
+    """Return the objects of the class *kind* in a tuple, which the caller cannot change."""
+    checked = _tuple_of(field, items)
+    # Themselves, since a subclass may set fields around the checks of its base class, and no store checks them again.
+    others = set(map(type, checked)) - {kind}
+    if others:
+        found = min(other.__name__ for other in others)
+        raise ConfigError(field, f"must hold plain {kind.__name__} objects only, no subclass, not {found}")
     return checked
 
 
@@ -198,7 +219,11 @@ _checked_queues = lru_cache(maxsize=64)(_check_queues)
 
 def check_ids(ids: Sequence[str]) -> Sequence[str]:
     """Return the ids of a call as plain text. Those that no job can have are allowed: see `is_possible_id`."""
-    return [str.__str__(id) for id in check_all("ids", ids, str)]  # plain text, also of a text-valued enum
+    given = _tuple_of("ids", ids)
+    for id in given:
+        if not isinstance(id, str):
+            raise ConfigError("ids", f"must hold text only, not {type(id).__name__}")
+    return [str.__str__(id) for id in given]  # plain text, also of a text-valued enum
 
 
 def is_possible_id(id: str) -> bool:

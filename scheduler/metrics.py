@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from scheduler.critical import critical
 from scheduler.jobs import Job
 from scheduler.leases import Recovery
+from scheduler.limits import check_kind
 from scheduler.processes import PerProcess
 
 __all__ = ["CountingMetrics", "Metrics", "NopMetrics"]
@@ -119,6 +120,8 @@ class MetricsGroup(Metrics):
     """Calls several metrics in order. Behind `guarded`, an exception in one does not affect the others."""
 
     def __init__(self, *members: Metrics) -> None:
+        for member in members:
+            check_kind("members", member, Metrics)
         self.members = members
         for name in HOOKS:
             setattr(self, name, _each([getattr(member, name) for member in members]))

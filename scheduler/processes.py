@@ -12,8 +12,10 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakSet
+
+from scheduler.critical import Interruptible, critical, here
 
 T = TypeVar("T")
 Process = tuple[int, int]
@@ -53,19 +55,51 @@ class PerProcess(Generic[T]):
 class Suspendable(Protocol):
     """What must be idle while its process forks, so that the child gets no copy of a half-done change."""
 
-    def suspend(self) -> Callable[[], None]:
+    def suspend(self, resumes: list[Callable[[], None]]) -> None:
         """
         Let the calls under way end, for a bounded time, and hold off others.
 
-        Return a function that lets calls begin again. It is called in the parent only, on the same thread.
+        Add functions to *resumes* that let calls begin again, each before what it undoes is done: a Ctrl-C may come
+        between any two steps. They are called in the parent only, on the same thread, the last one first, and perhaps
+        twice.
         """
         ...
 
 
-# Guards the next two, and lets one thread at a time suspend. Re-entrant for a fork in a signal handler.
+class _Suspension:
+    """What one fork has suspended, and the run of a handler that it belongs to."""
+
+    def __init__(self, outer: _Suspension | None, run: Interruptible | None) -> None:
+        self.outer = outer  # that of the fork inside which a signal handler forks
+        self.run = run
+        self.resumes: list[Callable[[], None]] = []
+
+    def suspend(self, condition: Callable[[Suspendable], bool] = lambda _: True) -> None:
+        """Suspend the members for which *condition* holds. Until `resume`, no other thread suspends any."""
+        lock: Any = _locks.get(threading.RLock)
+        if not lock._is_owned():  # noqa: SLF001 - threading.Condition uses it as well; no stub has it
+            self.resumes.append(lambda: lock._is_owned() and lock.release())  # noqa: SLF001
+            lock.acquire()
+        for member in list(_members):
+            if condition(member):
+                member.suspend(self.resumes)
+
+    def resume(self) -> None:
+        """Let calls begin again. To be called once more if a Ctrl-C came."""
+        while self.resumes:
+            self.resumes[-1]()
+            del self.resumes[-1]
+
+
+class _Here(threading.local):
+    suspension: _Suspension | None = None
+
+
+_here = _Here()  # the fork under way on this thread
+
+# Guards the next, and lets one thread at a time suspend. Re-entrant for a fork in a signal handler.
 _locks: PerProcess[threading.RLock] = PerProcess()
 _members: WeakSet[Suspendable] = WeakSet()
-_resumes: list[list[Callable[[], None]]] = []  # of the forks under way
 _in_children: list[Callable[[], None]] = []
 
 
@@ -75,11 +109,17 @@ def suspend_at_forks(member: Suspendable) -> None:
         _members.add(member)
 
 
+@critical
 def suspend_briefly(condition: Callable[[Suspendable], bool]) -> None:
     """Suspend the members for which *condition* holds, as a fork does, and resume them at once."""
-    with _locks.get(threading.RLock):
-        for resume in [member.suspend() for member in list(_members) if condition(member)]:
-            resume()
+    suspension = _Suspension(None, None)
+    try:
+        try:
+            suspension.suspend(condition)
+        finally:
+            suspension.resume()
+    finally:
+        suspension.resume()  # the rest, if a Ctrl-C came
 
 
 def run_in_children(function: Callable[[], None]) -> None:
@@ -87,28 +127,50 @@ def run_in_children(function: Callable[[], None]) -> None:
     _in_children.append(function)
 
 
+# The hooks, and what is between them, are a critical section: an interrupt that is raised in a hook is dropped, and
+# locks would stay held for ever. `depth` is changed together with `_here.suspension`, without a call or a loop between
+# them, so that Python raises nothing there. Where `_before` did not get so far, the other hooks find None.
+
+
 def _before() -> None:
-    _locks.get(threading.RLock).acquire()
-    _resumes.append([])  # first: Python forks even where this function raises
-    for member in list(_members):
-        _resumes[-1].append(member.suspend())
+    suspension = _Suspension(_here.suspension, here.run)
+    _here.suspension = suspension
+    if suspension.run is not None:
+        suspension.run.depth += 1
+    suspension.suspend()  # last: Python forks even where this function raises
 
 
 def _after_in_parent() -> None:
+    suspension = _here.suspension
+    if suspension is None:
+        return
     try:
-        for resume in _resumes.pop():
-            resume()
+        try:
+            suspension.resume()
+        finally:
+            suspension.resume()  # the rest, if a Ctrl-C came
     finally:
-        _locks.get(threading.RLock).release()
+        _here.suspension = suspension.outer
+        if suspension.run is not None:
+            suspension.run.depth -= 1  # an interrupt that waited is raised later: here it would be dropped
 
 
 def _after_in_child() -> None:
     global _forks  # noqa: PLW0603 - one count a process is the purpose
     _forks += 1
-    _resumes.clear()
+    suspension = _here.suspension
+    if suspension is not None:
+        _here.suspension = suspension.outer
+        if suspension.run is not None:
+            suspension.run.depth -= 1
     for function in _in_children:
         function()
 
 
+def _nothing() -> None:
+    """Let a Ctrl-C that came during the fork be raised here: Python raises it as the first hook begins."""
+
+
 if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_parent=_nothing, after_in_child=_nothing)
     os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)

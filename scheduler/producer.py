@@ -88,7 +88,8 @@ class Producer:
         check_kind("backend", backend, Backend)
         check_kind("config", self._config, ProducerConfig)
         check_kind("serializer", self._serializer, Serializer)
-        self._log = GuardedLogger(logging.getLogger(__name__) if logger is None else logger)
+        logger = logging.getLogger(__name__) if logger is None else logger
+        self._log = GuardedLogger(check_kind("logger", logger, logging.Logger, logging.LoggerAdapter))
         self._metrics = None if metrics is None else guarded(check_kind("metrics", metrics, Metrics), self._log)
         self._defaults: tuple[tuple[str, object], ...] = (
             ("queue", self._config.default_queue),
@@ -182,8 +183,8 @@ class Producer:
             raise InvalidJob("payload", f"cannot be encoded: {error}") from error
 
     def _fitting(self, job: NewJob) -> NewJob:
-        if not isinstance(job, NewJob):
-            raise InvalidJob("jobs", f"must be NewJob objects, such as new_job() makes, not {type(job).__name__}")
+        if type(job) is not NewJob:  # a subclass may set fields around the checks
+            raise InvalidJob("jobs", f"must be plain NewJob objects, as new_job() makes them, not {type(job).__name__}")
         size, most = len(job.payload), self._config.max_payload
         if size > most:
             raise InvalidJob("payload", f"must not exceed {most} bytes, has {size} (type {job.type!r}, id {job.id!r})")

@@ -6,10 +6,10 @@ import math
 import random
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, Protocol, runtime_checkable
 
 from scheduler.errors import ConfigError
-from scheduler.limits import MAX_COUNT, Refusal, check_count, check_name, check_number
+from scheduler.limits import MAX_COUNT, Refusal, check_count, check_kind, check_name, check_number
 
 __all__ = ["RetryPolicy"]
 
@@ -18,6 +18,7 @@ SHORTEST_DELAY: Final = 0.001  # seconds: a delay is always positive
 LONGEST_DELAY: Final = 366 * 86_400.0  # seconds
 
 
+@runtime_checkable
 class Delays(Protocol):
     """Anything with a `delay` method. Only a `RetryPolicy` can be stored with a job."""
 
@@ -113,6 +114,13 @@ def check_policy(policy: object, error: Refusal) -> RetryPolicy:
     except (ConfigError, AttributeError) as failure:  # fields that were set around the checks, or never
         raise error("retry_policy", f"is not as RetryPolicy() makes it: {failure}") from None
     return policy
+
+
+def check_delays(delays: object) -> None:
+    """Raise `ConfigError` for what is no retry policy of a handler or a worker."""
+    if not callable(getattr(delays, "delay", None)):
+        raise ConfigError("retry_policy", "must have a method delay(attempt) that returns seconds")
+    check_kind("retry_policy", delays, Delays)
 
 
 def sane_delay(delays: Delays, attempt: int, fallback: RetryPolicy) -> float:

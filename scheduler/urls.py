@@ -30,6 +30,8 @@ def split(url: str) -> SplitResult:
 
     Raises `ConfigError` if it cannot be parsed, or if a part of its password would be shown.
     """
+    if not isinstance(url, str):
+        raise ConfigError("url", f"must be text, not {type(url).__name__}")
     # Parts of a password that is not percent-encoded would end up in the host, path or query, which are shown.
     try:
         place = re.match(r"[^:/?#]*://([^/?#]*)", url)

@@ -7,24 +7,16 @@ thread wakes it. A signal handler never waits for a lock in it.
 
 from __future__ import annotations
 
-import contextlib
-import math
-import select
-import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
 
 from scheduler.abilities import WakeReason
 from scheduler.errors import BackendClosed, BackendError, BackendUnavailable
 from scheduler.limits import check_number
 from scheduler.processes import PerProcess, process
-
-# Seconds. A handler may close all descriptors, and another file may then have the numbers of ours: nothing would end
-# the sleep.
-_LONGEST_SLEEP: Final = 2.0
-_SHORTEST_POLL: Final = 0.001  # seconds: the unit of poll()
+from scheduler.sleeping import Sleeper
 
 
 class WakeSource(Protocol):
@@ -145,6 +137,7 @@ class DescriptorWaiter:
 
     def _wait(self, deadline: float) -> WakeReason:
         while not self._closed:
+            self._sleeper.check()  # else the source's descriptors may be somebody else's as well
             now = time.monotonic()
             pause = self._rest_until - now
             descriptors: Sequence[int] = ()
@@ -216,34 +209,3 @@ class WaiterRegistry:
         self.closed = True
         for waiter in list(self._waiters.get(dict)):
             waiter.close()
-
-
-class Sleeper:
-    """One thread sleeps; any thread and any signal handler may wake it, also before it sleeps."""
-
-    def __init__(self) -> None:
-        self._woken, self._waker = socket.socketpair()
-        self._woken.setblocking(False)
-        self._waker.setblocking(False)
-
-    def sleep(self, seconds: float, descriptors: Iterable[int] = ()) -> None:
-        """Sleep until *seconds* have passed, one of *descriptors* is readable, or `wake` is called. May end early."""
-        if 0.0 < seconds < _SHORTEST_POLL:
-            time.sleep(seconds)
-            return
-        poll = select.poll()  # select() takes no descriptor above 1,023
-        for descriptor in (self._woken.fileno(), *descriptors):
-            poll.register(descriptor, select.POLLIN)
-        poll.poll(math.ceil(min(max(seconds, 0.0), _LONGEST_SLEEP) * 1_000))
-        with contextlib.suppress(BlockingIOError):
-            self._woken.recv(4_096)
-
-    def wake(self) -> None:
-        """End the present or next sleep."""
-        with contextlib.suppress(OSError):  # full: it wakes anyway; or closed
-            self._waker.send(b"!")
-
-    def close(self) -> None:
-        """Close the sockets. Nobody may be asleep."""
-        self._woken.close()
-        self._waker.close()

@@ -55,3 +55,15 @@ ROWS = {
     "type: empty": Garbage("type", ""),
     "type: control character": Garbage("type", "a\nb", states=_FEW),
 }
+
+IDS: dict[str, dict[str, object]] = {
+    "line feed": {"id": "a\nb"},
+    "delete": {"id": "a\x7fb"},
+    "later control character": {"id": "a\x85b"},
+    "empty": {"id": ""},
+    "too long": {"id": "x" * 300},
+    "line feed and priority": {"id": "a\nb", "priority": 77},
+    "line feed and state": {"id": "a\nb", "state": 9},
+    "too long and errors": {"id": "x" * 300, "errors": "[5]"},
+}
+"""Ids that no job can have, with a second fault or without, by columns."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
 
 from scheduler.backend import Backend
@@ -16,8 +16,10 @@ from scheduler_backends.redis.client.node import Word
 from scheduler_backends.redis.client.router import Command
 from scheduler_backends.redis.keys import SUFFIXES, Keys, Partition
 
-HEAD = Struct("<qqBBI8sdHI")
-CREATED, RUN_AT, FORMAT, LEVEL, RETRIES, _NONCE, TIMEOUT, OF_TYPE, OF_EXTRA = range(9)
+HEAD = Struct("<qqBBI8sdH")
+CREATED, RUN_AT, FORMAT, LEVEL, RETRIES, _NONCE, TIMEOUT, OF_TYPE = range(8)
+FLAG = 4  # in the byte of the level: options follow the head
+KEY, POLICY_TAG, METADATA = 6, 7, 128
 POLICY = {"curve": "exponential", "initial": 1.0, "factor": 2.0, "cap": 60.0, "jitter": 0.1, "max_retries": None}
 
 States = tuple[JobState, ...]
@@ -58,26 +60,53 @@ def _head(field: str | None, place: int, value: float, *, waits: bool = False, s
     return _record(field, change, waits=waits, states=states)
 
 
-def _parts(field: str, change: Callable[[bytes, bytes], tuple[bytes, bytes]], states: States = SOME) -> Damage:
+def _type(kind: bytes) -> Damage:
     def changed(record: bytes) -> bytes:
-        parts = list(HEAD.unpack_from(record))
-        rest = record[HEAD.size :]
-        middle = parts[OF_TYPE]
-        end = middle + parts[OF_EXTRA]
-        kind, extra = change(rest[:middle], rest[middle:end])
-        parts[OF_TYPE], parts[OF_EXTRA] = len(kind), len(extra)
-        return HEAD.pack(*parts) + kind + extra + rest[end:]
+        head, options, rest = _split(record)
+        size = head[OF_TYPE]
+        head[OF_TYPE] = len(kind)
+        return _joined(head, options, kind + rest[size:])
 
-    return _record(field, changed, states=states)
+    return _record("type", changed)
 
 
-def _extra(field: str, text: bytes, states: States = SOME) -> Damage:
-    return _parts(field, lambda kind, _: (kind, text), states)
+def _options(
+    field: str | None, options: bytes | None, *, size: int | None = None, waits: bool = False, states: States = SOME
+) -> Damage:
+    """Other options, None = the flag is wrong; *size*: in place of the true one."""
+
+    def changed(record: bytes) -> bytes:
+        head, before, rest = _split(record)
+        if options is None:
+            head[LEVEL] ^= FLAG
+            return HEAD.pack(*head) + record[HEAD.size :]
+        return _joined(head, before if size else options, rest, size)
+
+    return _record(field, changed, waits=waits, states=states)
 
 
-def _json(field: str, states: States = SOME, **changes: object) -> Damage:
-    data = {"key": None, "metadata": {"note": "n"}, "retry": None, **changes}
-    return _extra(field, json.dumps(data).encode(), states)
+def _split(record: bytes) -> tuple[list[int], bytes, bytes]:
+    """The head, the options and the rest of a record."""
+    head = list(HEAD.unpack_from(record))
+    if not head[LEVEL] & FLAG:
+        return head, b"", record[HEAD.size :]
+    size = int.from_bytes(record[HEAD.size : HEAD.size + 2], "little")
+    end = HEAD.size + 2 + size
+    return head, record[HEAD.size + 2 : end], record[end:]
+
+
+def _joined(head: Sequence[int], options: bytes, rest: bytes, size: int | None = None) -> bytes:
+    head = [*head[:LEVEL], head[LEVEL] | FLAG, *head[LEVEL + 1 :]]
+    return HEAD.pack(*head) + Struct("<H").pack(len(options) if size is None else size) + options + rest
+
+
+def option(tag: int, value: bytes, size: int | None = None) -> bytes:
+    """An option as a record has it."""
+    return Struct("<BH").pack(tag, len(value) if size is None else size) + value
+
+
+def _policy(data: object, states: States = SOME) -> Damage:
+    return _options("retry_policy", option(POLICY_TAG, json.dumps(data).encode()), states=states)
 
 
 def _history(field: str, value: bytes, states: States = SOME) -> Damage:
@@ -94,44 +123,55 @@ OF_JOBS: Mapping[str, Damage] = {
     "no bytes": _record("type", lambda _: b"", states=STATES),
     "noise": _record("type", lambda _: bytes(range(255, -1, -1))),
     "a text": _record("payload", lambda _: b"garbage" * 30),
-    "cut short": _record("payload", lambda record: record[:43]),
-    "cut within its type": _record("type", lambda record: record[:45]),
+    "cut short": _record("payload", lambda record: record[:39]),
+    "cut within its type": _record("type", lambda record: record[: len(record) - len(_split(record)[2]) + 3]),
     "format 0": _head("type", FORMAT, 0),
     "format 200": _head("type", FORMAT, 200),
-    "a later format": _head(None, FORMAT, 2, waits=True, states=STATES),
+    "format 1": _head("type", FORMAT, 1),
+    "a later format": _head(None, FORMAT, 3, waits=True, states=STATES),
     "a later format, and short": _record(None, lambda record: record[:16] + b"\x03" + bytes(13), waits=True),
     "created too late": _head("created_at", CREATED, 2**63 - 1),
     "created too early": _head("created_at", CREATED, -(2**63)),
     "due too late": _head("run_at", RUN_AT, 2**62),
-    "priority 4": _head("priority", LEVEL, 4),
+    "priority 4": _head("priority", LEVEL, FLAG + 8),
     "priority 255": _head("priority", LEVEL, 255),
     "too many retries": _head("max_retries", RETRIES, 2**32 - 1),
     "timeout 0": _head("timeout", TIMEOUT, 0.0),
     "timeout below 0": _head("timeout", TIMEOUT, -1.0),
     "timeout infinite": _head("timeout", TIMEOUT, float("inf")),
     "timeout no number": _head("timeout", TIMEOUT, float("nan")),
-    "no type": _parts("type", lambda _kind, extra: (b"", extra)),
-    "type no UTF-8": _parts("type", lambda _kind, extra: (b"\xff\xfe", extra)),
-    "type with a control": _parts("type", lambda _kind, extra: (b"a\nb", extra)),
+    "no type": _type(b""),
+    "type no UTF-8": _type(b"\xff\xfe"),
+    "type with a control": _type(b"a\nb"),
     "type too long": _head("type", OF_TYPE, 65_535),
-    "extra too long": _head("metadata", OF_EXTRA, 2**32 - 1),
-    "extra no JSON": _extra("metadata", b"\xff\xfe"),
-    "extra a list": _extra("metadata", b"[1]"),
-    "extra empty": _extra("idempotency_key", b"{}"),
-    "extra deeply nested": _extra("retry_policy", b'{"retry":' + b"[" * 50_000),
-    "policy a list": _json("retry_policy", STATES, retry=[1]),
-    "policy an empty list": _json("retry_policy", retry=[]),
-    "policy a number": _json("retry_policy", retry=5),
-    "policy a text": _json("retry_policy", retry="x"),
-    "policy of an unknown curve": _json("retry_policy", retry={**POLICY, "curve": "fib"}),
-    "policy without a bound": _json("retry_policy", retry={**POLICY, "cap": float("inf")}),
-    "policy of texts": _json("retry_policy", retry={**POLICY, "initial": "1"}),
-    "key a number": _json("idempotency_key", key=5),
-    "key an object": _json("idempotency_key", key={}),
-    "metadata a list": _json("metadata", metadata=["a"]),
-    "metadata of numbers": _json("metadata", metadata={"a": 1}),
-    "metadata with a surrogate": _extra("metadata", b'{"key":null,"metadata":{"a":"\\ud800"},"retry":null}'),
-    "no metadata": _json("metadata", metadata=None),
+    "options by a wrong flag": _options("type", None),
+    "options too long": _options("metadata", b"", size=65_535),
+    "options too short": _options("metadata", b"", size=2),
+    "options cut short": _options("metadata", option(METADATA, b"a\0b", 4)),
+    "options in no order": _options("idempotency_key", option(METADATA, b"a\0b") + option(KEY, b"key")),
+    "an option twice": _options("idempotency_key", option(KEY, b"key") * 2),
+    "an option without a tag": _options("metadata", option(0, b"")),
+    "an option of a later release": _options("option_3", option(3, bytes(8)), waits=True, states=STATES),
+    "two options of a later release": _options("option_5", option(1, b"a") + option(5, bytes(16)), waits=True),
+    "policy no JSON": _options("retry_policy", option(POLICY_TAG, b"\xff\xfe")),
+    "policy deeply nested": _options("retry_policy", option(POLICY_TAG, b"[" * 50_000)),
+    "policy a list": _policy([1], STATES),
+    "policy an empty list": _policy([]),
+    "policy nothing": _policy(None),
+    "policy a number": _policy(5),
+    "policy a text": _policy("x"),
+    "policy of an unknown curve": _policy({**POLICY, "curve": "fib"}),
+    "policy without a bound": _policy({**POLICY, "cap": float("inf")}),
+    "policy of texts": _policy({**POLICY, "initial": "1"}),
+    "key no UTF-8": _options("idempotency_key", option(KEY, b"\xff")),
+    "key empty": _options("idempotency_key", option(KEY, b"")),
+    "key with a control": _options("idempotency_key", option(KEY, b"a\nb")),
+    "key too long": _options("idempotency_key", option(KEY, b"k" * 201)),
+    "metadata no UTF-8": _options("metadata", option(METADATA, b"a\0\xff")),
+    "metadata of one text": _options("metadata", option(METADATA, b"a")),
+    "metadata of three texts": _options("metadata", option(METADATA, b"a\0b\0c")),
+    "metadata with a surrogate": _options("metadata", option(METADATA, b"a\0\xed\xa0\x80")),
+    "metadata too large": _options("metadata", option(METADATA, b"a\0" + b"x" * 8_192)),
     "history of two bytes": _history("attempts", b"zz"),
     "history of noise": _history("attempts", b"\xff" * 20, STATES),
     "history with too long an error": _history("errors", _ERRORS + b"\xff\xff\xff\x7f" + bytes(20)),
@@ -141,6 +181,9 @@ OF_JOBS: Mapping[str, Damage] = {
     "history no UTF-8": _history("errors", _TEXTS + b"\xff\xff\0\0"),
     "history of two texts": _history("errors", _TEXTS + b"abc\0"),
     "history of the year 300,000": _history("errors", _ERRORS + Struct("<IqI").pack(14, 2**63 - 1, 1) + b"\0\0"),
+    "history with a run too few": _history("errors", Struct("<IIB").pack(1, 0, 16)),
+    "history with too short a run": _history("errors", Struct("<IIB").pack(1, 0, 16) + Struct("<I").pack(7) + bytes(7)),
+    "history with too long a run": _history("errors", Struct("<IIB").pack(1, 0, 16) + Struct("<I").pack(9) + bytes(8)),
     "history of too many attempts": _history("attempts", Struct("<IIB").pack(2**32 - 1, 0, 0)),
 }
 """Each field of a record, and of a history."""

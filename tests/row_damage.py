@@ -66,6 +66,10 @@ class RowDamage:
             ("state", 5),  # without a moment
             ("type", ""),
             ("id", "x" * 201),
+            ("id", "a\nb"),
+            ("id", "a\x7fb"),
+            ("type", "a\x01b"),
+            ("queue", "a\tb"),
             ("retry_policy", "[1]"),
             ("metadata", "[1]"),
             ("errors", "{}"),

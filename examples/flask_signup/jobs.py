@@ -1,4 +1,4 @@
-"""What the web application and the worker share: where jobs are kept, and what they are called."""
+"""Shared by the web application and the worker: the store and the names of the job types."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from scheduler import Producer, backend_from_url
 
 WELCOME_MAIL = "mail.welcome"
 
-# Nothing is connected yet: each process, also one that a server forks later, connects when it first needs to.
+# This does not connect yet. Each process connects when it first uses the backend, also after a fork.
 backend = backend_from_url(os.environ.get("SIGNUP_JOBS", "sqlite:///signup.db"))
 producer = Producer(backend)

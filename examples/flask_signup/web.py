@@ -1,4 +1,4 @@
-"""The web application: a form, and an answer before the mail is sent."""
+"""The web application: a form, and a response before the mail is sent."""
 
 from __future__ import annotations
 

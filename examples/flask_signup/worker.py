@@ -18,7 +18,7 @@ worker = Worker(backend, WorkerConfig(concurrency=4))
 
 @worker.handler(WELCOME_MAIL)
 def send_welcome_mail(job: Job, ctx: JobContext) -> None:
-    """Write the mail. A second run of the same job writes the same file again, so that it does no harm."""
+    """Write the mail. A second run of the same job overwrites the file, so it does no harm."""
     mail = EmailMessage()
     mail["To"] = cast("dict[str, str]", ctx.data)["to"]
     mail["Subject"] = "Welcome"
@@ -27,4 +27,4 @@ def send_welcome_mail(job: Job, ctx: JobContext) -> None:
     OUTBOX.mkdir(exist_ok=True)
     unfinished = OUTBOX / f".{job.id}"
     unfinished.write_bytes(bytes(mail))
-    unfinished.rename(OUTBOX / f"{job.id}.eml")  # at once or not at all, also when this process is killed
+    unfinished.rename(OUTBOX / f"{job.id}.eml")  # atomic, even if this process is killed

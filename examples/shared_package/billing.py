@@ -1,4 +1,4 @@
-"""A program of Acme's: it bills, and has the mails sent and the stock counted."""
+"""A program of Acme: it enqueues mails with invoices, and a stock count."""
 
 from __future__ import annotations
 

@@ -7,16 +7,20 @@ import os
 import resource
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from pathlib import Path
 
 from scheduler.cli.options import WorkerOptions
+from scheduler.errors import BackendError, BackendUnavailable
 from scheduler.jobs import Job
+from scheduler.logs import printable
 from scheduler.metrics import NopMetrics
+from scheduler.queues import QueueStats
 from scheduler.states import JobState
 from scheduler.worker import Worker
 
+_log = logging.getLogger(__name__)
 _MIB = 1024 * 1024
 
 
@@ -44,6 +48,7 @@ class ExitConditions(NopMetrics):
         self._options = options
         self._on_max_jobs = on_max_jobs
         self._idle_before = False
+        self._uncounted: set[str] = set()  # queues that were logged
         self._jobs = 0
         self._lock = threading.Lock()  # guards _jobs: every handler thread counts
 
@@ -58,20 +63,46 @@ class ExitConditions(NopMetrics):
     def reached(self) -> str | None:
         """Return the reason why the run should end now, None if it should go on."""
         options = self._options
-        if options.burst and self._drained():
-            return "the queues are drained"
+        # First what needs no store, since the store may be away.
         if options.max_jobs is not None and self._jobs >= options.max_jobs:
             return f"{self._jobs} jobs have run"
         if options.max_memory is not None and (used := _resident_memory() / _MIB) > options.max_memory:
             return f"the process uses {used:.0f} MiB"
+        if options.burst and self._drained():
+            return "the queues are drained"
         return None
 
     def _drained(self) -> bool:
         # Nothing held and nothing ready, twice in a row: between a promotion and its lease both are empty.
-        stats = self._worker.backend.stats(self._worker.config.queues)
-        idle = self._worker.health.held == 0 and not any(row.counts[JobState.READY] for row in stats if not row.paused)
+        ready = any(row.counts[JobState.READY] for row in self._stats() if not row.paused)
+        idle = self._worker.health.held == 0 and not ready
         twice, self._idle_before = idle and self._idle_before, idle
         return twice
+
+    def _stats(self) -> Sequence[QueueStats]:
+        """Return the numbers of the queues, without those that cannot be counted, such as damaged ones."""
+        backend, queues = self._worker.backend, self._worker.config.queues
+        try:
+            return backend.stats(queues)
+        except BackendUnavailable:
+            raise
+        except BackendError:
+            rows: list[QueueStats] = []
+            failed: dict[str, BackendError] = {}
+            for queue in queues:
+                try:
+                    rows += backend.stats([queue])
+                except BackendUnavailable:
+                    raise
+                except BackendError as error:
+                    failed[queue] = error
+            for queue, failure in failed.items():
+                if queue not in self._uncounted:
+                    self._uncounted.add(queue)
+                    _log.warning("Queue %s is left out of --burst: %s", printable(queue), failure)
+            if not rows:  # then it is not the fault of a queue
+                raise
+            return rows
 
 
 def _resident_memory() -> int:

@@ -15,7 +15,15 @@ from scheduler.cli.options import WorkerOptions
 from scheduler.cli.protocol import Exiting, Running, Status, SupervisorLink
 from scheduler.cli.systemd import ServiceManager
 from scheduler.cli.target import load_worker
-from scheduler.errors import BackendClosed, BackendError, ConfigError, NotSupported, SchemaMismatch, WorkerCrashed
+from scheduler.errors import (
+    BackendClosed,
+    BackendError,
+    BackendUnavailable,
+    ConfigError,
+    NotSupported,
+    SchemaMismatch,
+    WorkerCrashed,
+)
 from scheduler.logs import printable
 from scheduler.metrics import CountingMetrics, MetricsGroup
 from scheduler.states import JobState
@@ -111,20 +119,26 @@ class WorkerProcess:
         else:
             self._service.report(status, started=status.live, stopping=self._worker.health.stopping)
         if status.live and not self._checked_start:
-            self._check_start()
-            self._checked_start = True
+            self._checked_start = self._check_start()
         reason = self._exit_conditions.reached() if status.live else None
         if reason is not None and not self._worker.health.stopping:
             _log.info("Stopping: %s", reason)
             self._request_stop()
         return _CHECK_EVERY_IN_BURST if self._options.burst else _CHECK_EVERY
 
-    def _check_start(self) -> None:
+    def _check_start(self) -> bool:
+        """Log what may be wrong at the start. False while the store is away: to be repeated."""
         setup = self._link.setup if self._link is not None else None
-        if setup is not None and setup.predecessor is not None:
-            self._log_jobs_of(setup.predecessor)
-        if setup is None or setup.first:
-            self._log_unknown_queues()
+        try:
+            if setup is not None and setup.predecessor is not None:
+                self._log_jobs_of(setup.predecessor)
+            if setup is None or setup.first:
+                self._log_unknown_queues()
+        except BackendUnavailable:
+            return False
+        except BackendError as error:  # such as of a queue whose records are damaged; the other checks go on
+            _log.warning("The queues cannot be checked at the start: %s", error)
+        return True
 
     def _log_jobs_of(self, crashed: str) -> None:
         """Log the jobs that a crashed process still holds. They run again when their leases expire."""

@@ -10,8 +10,8 @@ from typing import Final
 
 from scheduler.errors import ConfigError, DuplicateHandler, InvalidHandler
 from scheduler.jobs import Job
-from scheduler.limits import check_name
-from scheduler.retry import Delays
+from scheduler.limits import check_kind, check_name
+from scheduler.retry import Delays, check_delays
 from scheduler.worker.context import JobContext
 
 HandlerFunction = Callable[[Job, JobContext], object]
@@ -46,8 +46,9 @@ class Handlers:
         """
         job_type = check_name("type", job_type, ConfigError)
         _check_function(handler.function)
-        if handler.retry_policy is not None and not callable(getattr(handler.retry_policy, "delay", None)):
-            raise ConfigError("retry_policy", "must have a method delay(attempt) that returns seconds")
+        if handler.retry_policy is not None:
+            check_delays(handler.retry_policy)
+        check_kind("interrupt", handler.interrupt, bool)
         if self._handlers.setdefault(job_type, handler) is not handler:
             raise DuplicateHandler(f"the job type {job_type!r} has a handler already")
 

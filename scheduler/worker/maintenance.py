@@ -8,6 +8,7 @@ import time
 from typing import Final
 
 from scheduler.abilities import WAKE_HORIZON
+from scheduler.errors import BackendError, BackendUnavailable
 from scheduler.worker.threads import Run
 from scheduler.worker.wake_event import WakeEvent
 
@@ -79,8 +80,15 @@ class Recoverer:
         return pause
 
     def _recover(self) -> float:
-        with self._run.outage.calling("recover_expired"):
-            recovery = self._run.backend.recover_expired(self._run.config.queues, _RECOVERED)
+        try:
+            with self._run.outage.calling("recover_expired"):
+                recovery = self._run.backend.recover_expired(self._run.config.queues, _RECOVERED)
+        except BackendUnavailable:
+            raise
+        except BackendError:  # such as of one damaged queue, for ever: jobs are trimmed nevertheless
+            if time.monotonic() >= self._next_trim:
+                self._trim()
+            raise
         if recovery.ready or recovery.dead:
             self._run.metrics.recovered(recovery)
             self._run.logger.warning(

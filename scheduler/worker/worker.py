@@ -62,6 +62,7 @@ class Worker:
         check_kind("serializer", self._serializer, Serializer)
         check_kind("metrics", self.metrics, Metrics)
         self._plain_logger = logging.getLogger("scheduler.worker") if logger is None else logger
+        check_kind("logger", self._plain_logger, logging.Logger, logging.LoggerAdapter)
         self._logger = GuardedLogger(self._plain_logger)
         self._handlers = Handlers()
         self._forget_run()

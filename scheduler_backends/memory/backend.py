@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Self
 
 from scheduler.backend import Backend
-from scheduler.clock import Clock, ClockOfStore
+from scheduler.clock import Clock
 from scheduler.errors import ConfigError
-from scheduler.limits import check_count, check_kind, check_queues
+from scheduler.limits import check_clock, check_count, check_kind, check_queues
 from scheduler.queues import Retention
 from scheduler.topology import check_partitions
 from scheduler.urls import RETENTION_OPTIONS, Parser, retention_from, split_options
@@ -24,9 +24,7 @@ from scheduler_backends.memory.waiter import MemoryWaiter
 _URL_OPTIONS: Mapping[str, Parser] = {"partitions": int, "active_version": int, **RETENTION_OPTIONS}
 
 
-class MemoryBackend(
-    EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, AdminHooks, ReadHooks, ClockOfStore, Backend
-):
+class MemoryBackend(EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, AdminHooks, ReadHooks, Backend):
     """
     Jobs in this process's memory, gone with it: for tests, the first five minutes, and work inside one process.
 
@@ -56,7 +54,7 @@ class MemoryBackend(
             version=check_count("active_version", active_version, at_least=1),
             partitions=check_partitions(partitions),
             retention=self.retention,
-            clock=None if clock is None else check_kind("clock", clock, Clock),
+            clock=check_clock(clock),
         )
 
     @classmethod
@@ -71,6 +69,15 @@ class MemoryBackend(
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
+
+    @property
+    def clock(self) -> Clock | None:
+        """Decides what is due and what has expired; None = this machine's. May be replaced at any time."""
+        return self._store.clock
+
+    @clock.setter
+    def clock(self, clock: Clock | None) -> None:
+        self._store.clock = check_clock(clock)
 
     def ping(self) -> None:
         """Return, unless the backend was closed."""

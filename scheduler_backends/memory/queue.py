@@ -72,8 +72,9 @@ class MemoryQueue:
 
     def add(self, new: NewJob, now: datetime) -> StoredJob:
         """→ scheduled, or ready when due."""
-        stored = self.jobs[new.id] = StoredJob.of(new, now, self._place_for(new.id), next(_ascending))
+        stored = StoredJob.of(new, now, self._place_for(new.id), next(_ascending))
         self._put(stored)
+        self.jobs[stored.id] = stored  # last: what cannot be put in its place must not be there for `rebuild`
         return stored
 
     def move(

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 from scheduler.clock import Clock
 from scheduler.critical import StoreLock
-from scheduler.errors import BackendClosed, ConfigError
+from scheduler.errors import BackendClosed
 from scheduler.leases import Lease, Settled
-from scheduler.limits import check_moment
+from scheduler.limits import now_of
 from scheduler.logs import GuardedLogger
 from scheduler.processes import PerProcess, process, suspend_at_forks
 from scheduler.queues import Retention
@@ -56,7 +56,7 @@ class Store:
         self._to_notify: set[str] = set()  # queues whose waiters `end` notifies
         suspend_at_forks(self)
 
-    def suspend(self) -> Callable[[], None]:
+    def suspend(self, resumes: list[Callable[[], None]]) -> None:
         """
         Hold the lock, so that a forked child gets no half-done move. See `Suspendable`.
 
@@ -64,8 +64,7 @@ class Store:
         repairs a half-done move, as that of any call that was interrupted. So it does where a signal handler forks
         inside a call of this very thread.
         """
-        lock = self._locks.get(StoreLock)
-        return lock.release if lock.acquire(_FORK_TIMEOUT) else lambda: None
+        self._locks.get(StoreLock).acquire_once(_FORK_TIMEOUT, resumes)
 
     # ---- Calls, one after another
 
@@ -82,7 +81,7 @@ class Store:
             for queue in self.queues.values():
                 queue.rebuild()
             self.end()
-        now = datetime.now(UTC) if self.clock is None else check_moment("clock", self.clock.now(), ConfigError)
+        now = now_of(self.clock)
         if now < self._latest and self._latest - now > _BACKWARD_JUMP:
             self._changing = True
             for queue in self.queues.values():

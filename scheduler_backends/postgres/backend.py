@@ -7,8 +7,8 @@ from typing import Self
 import sqlalchemy as sa
 
 from scheduler.backend import Backend
-from scheduler.clock import Clock, ClockOfStore
-from scheduler.limits import check_kind
+from scheduler.clock import Clock
+from scheduler.limits import check_clock
 from scheduler.queues import Retention
 from scheduler.urls import without_password
 from scheduler_backends.postgres.admin import AdminHooks
@@ -28,7 +28,7 @@ from scheduler_backends.postgres.waiter import WaiterHooks
 
 
 class PostgresBackend(
-    EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, AdminHooks, ReadHooks, WaiterHooks, ClockOfStore, Backend
+    EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, AdminHooks, ReadHooks, WaiterHooks, Backend
 ):
     """
     Jobs in a PostgreSQL database, 14 or newer.
@@ -85,7 +85,7 @@ class PostgresBackend(
             schema=tables,
             statements=texts,
             retention=self.retention,
-            clock=None if clock is None else check_kind("clock", clock, Clock),
+            clock=check_clock(clock),
             channel=channel,
             notifier=Notifier(lambda queues: database.run(texts.enqueue.notify, {"channel": channel, "name": queues})),
             listening=listening,
@@ -95,6 +95,15 @@ class PostgresBackend(
     def from_url(cls, url: str) -> Self:
         """Return a backend for ``postgresql://user@host:5432/name``, options: the arguments and libpq's."""
         return cls(url)
+
+    @property
+    def clock(self) -> Clock | None:
+        """None = the server's own time; tests set one."""
+        return self._store.clock
+
+    @clock.setter
+    def clock(self, clock: Clock | None) -> None:
+        self._store.clock = check_clock(clock)
 
     def __repr__(self) -> str:
         return f"PostgresBackend({self._shown!r})"

@@ -65,7 +65,9 @@ class EnqueueHooks:
         """
         checked = check_all("jobs", jobs, NewJob)
         self._store.database.check_open()
-        execute = executor(connection, vendor="postgresql", driver=psycopg.Connection, of_driver=_run_on)
+        execute = translating(
+            lambda: executor(connection, vendor="postgresql", driver=psycopg.Connection, of_driver=_run_on)
+        )
         statements = self._store.statements.enqueue
 
         def run(statement: str, **parameters: object) -> Rows:

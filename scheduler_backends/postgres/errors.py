@@ -46,6 +46,8 @@ _REFUSED: Final = re.compile(
     "authentication failed|no password supplied|no pg_hba.conf entry|certificate verify failed|SSL error"
     "|does not support SSL|server certificate|root certificate|certificate file|private key file"
     "|(role|database) .* does not exist|not permitted to log in|permission denied for database"
+    "|unrecognized configuration parameter|invalid value for parameter|invalid command-line argument"
+    "|requires a value|permission denied to set parameter|parameter .* cannot be (changed|set)"
     "|could not translate service|definition of service|invalid .* value|invalid connection option"
 )
 
@@ -65,7 +67,8 @@ def translated(error: BaseException) -> BackendError:
             made = kind(f"PostgreSQL: {meaning} ({brief})")
             break
     if type(made) is BackendUnavailable and type(cause) is psycopg.OperationalError and _REFUSED.search(str(cause)):
-        made = BackendError(f"PostgreSQL: the server refuses the login, or its certificate is not trusted ({brief})")
+        why = "the server refuses the login or its options, or its certificate is not trusted"
+        made = BackendError(f"PostgreSQL: {why} ({brief})")
     made.__cause__ = _clean(cause, brief)
     return made
 

@@ -6,8 +6,12 @@ import contextlib
 
 from psycopg import sql
 
+from scheduler.sleeping import Ownership
 from scheduler_backends.postgres.database import Database
 from scheduler_backends.postgres.errors import translating
+
+# Connections whose descriptor somebody has closed, kept for ever: libpq would close the number, which may be another's.
+_abandoned: list[object] = []
 
 
 class Listener:
@@ -15,6 +19,7 @@ class Listener:
 
     def __init__(self, database: Database, channel: str) -> None:
         self._driver = database.detached()
+        self._own = Ownership(self._driver.pgconn.socket)
         listen = sql.SQL("LISTEN {}").format(sql.Identifier(channel))
         try:
             translating(lambda: self._driver.execute(listen, prepare=False))
@@ -39,5 +44,8 @@ class Listener:
 
     def close(self) -> None:
         """Close the connection."""
+        if not self._own.is_mine() and not self._driver.closed:
+            _abandoned.append(self._driver)
+            return
         with contextlib.suppress(Exception):
             self._driver.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from scheduler.jobs import Job
 from scheduler.queues import QueueStats
@@ -21,6 +22,8 @@ from scheduler_backends.sql.cursors import (
 from scheduler_backends.sql.decoding import job_of
 from scheduler_backends.sql.slices import slices
 
+_LEAST_TOKEN: Final = "0" * 32
+
 
 class ReadHooks:
     """What is asked about jobs and queues."""
@@ -37,7 +40,7 @@ class ReadHooks:
         return jobs
 
     def _list(self, queue: str, state: JobState, place: str | None, limit: int) -> tuple[Sequence[Job], str | None]:
-        position = first_position(state) if place is None else read_place(state, place)
+        position = first_position(state, _LEAST_TOKEN) if place is None else read_place(state, place, any_value=False)
         statement, key = self._store.statements.reads.walk[state], KEYS[state]
         jobs: list[Job] = []
         while True:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from scheduler_backends.sql.checks import STRAY, check_clauses
+from scheduler_backends.sql.checks import NAMES, STRAY, check_clauses
 from scheduler_backends.sql.columns import Column, column_clauses
 from scheduler_backends.sql.states import FINISHED, LEASED, RETRY_WAIT, WAITING
 
@@ -14,9 +14,12 @@ from scheduler_backends.sql.states import FINISHED, LEASED, RETRY_WAIT, WAITING
 # of 85, a lease-and-delete cycle took 869 bytes of log instead of 618, and 35 to 77 % of the renewals were heap-only
 # updates instead of 97 to 100 %. These are possible only because no index has lease_until.
 # There are many dead rows: vacuum runs by their number, not by a share of the table.
-_DOCUMENTS: Final = {
-    name: f"jsonb_typeof({name}) = '{kind}'"
-    for name, kind in (("retry_policy", "object"), ("metadata", "object"), ("errors", "array"))
+_OWN_CHECKS: Final = {
+    "characters": f"{NAMES} !~ '[\\u0001-\\u001f\\u007f]'",
+    **{
+        name: f"jsonb_typeof({name}) = '{kind}'"
+        for name, kind in (("retry_policy", "object"), ("metadata", "object"), ("errors", "array"))
+    },
 }
 
 
@@ -29,7 +32,7 @@ _FIRST: Final = (
 CREATE TABLE {{s}}{{p}}job (
 {column_clauses(_type_of)},
     PRIMARY KEY (queue, id),
-{check_clauses("{p}", _DOCUMENTS)}
+{check_clauses("{p}", _OWN_CHECKS)}
 ) WITH (
     fillfactor = 50,
     autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 1,

@@ -9,6 +9,7 @@ from itertools import count
 from typing import Any, Final
 
 from scheduler.clock import Clock
+from scheduler.limits import now_of
 from scheduler.queues import Retention
 from scheduler.waiting import WaiterRegistry
 from scheduler_backends.postgres.database import Database, Rows
@@ -46,7 +47,7 @@ class Store:
 
     def now(self) -> int | None:
         """Return microseconds since 1970 by a test's clock, None = the server's own time."""
-        return None if self.clock is None else to_micros(self.clock.now())
+        return None if self.clock is None else to_micros(now_of(self.clock))
 
     def run(self, statement: str, **parameters: Any) -> Rows:
         """Run one statement and return its rows. The moment is added to the parameters."""

@@ -61,6 +61,8 @@ def database_url(field: str, given: str) -> sa.URL:
         url = sa.make_url(_with_hosts_as_options(given))
     except (sa.exc.ArgumentError, ValueError):  # their texts may show a password
         raise ConfigError(field, "cannot be read; percent-encode what is special in names and passwords") from None
+    if any("\0" in str(part) for part in (*url, *url.query.values())):
+        raise ConfigError(field, "must not hold NUL, which is %00")
     if url.drivername not in ("postgresql", "postgres", "postgresql+psycopg"):
         raise ConfigError(field, "must begin with postgresql://")
     for port in str(url.query.get("port", "")).split(","):

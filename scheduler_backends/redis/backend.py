@@ -8,7 +8,7 @@ from typing import Self
 
 from scheduler.backend import Backend
 from scheduler.clock import Clock
-from scheduler.limits import check_kind
+from scheduler.limits import check_clock, check_kind
 from scheduler.queues import Retention
 from scheduler.urls import RETENTION_OPTIONS, Option, Parser, retention_from, split_options, without_password
 from scheduler_backends.redis.admin import AdminHooks
@@ -76,8 +76,7 @@ class RedisBackend(
             router = router_for_url(url, options, self.config.timeout)
         else:
             router = router_for_client(client_or_url, self.config.timeout)
-        checked_clock = None if clock is None else check_kind("clock", clock, Clock)
-        self._store = Store(router, self.config, self.retention, checked_clock)
+        self._store = Store(router, self.config, self.retention, check_clock(clock))
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -94,7 +93,7 @@ class RedisBackend(
 
     @clock.setter
     def clock(self, clock: Clock | None) -> None:
-        self._store.calls.clock = clock
+        self._store.calls.clock = check_clock(clock)
 
     def close(self) -> None:
         """Close every connection and end every wait. May be called twice."""

@@ -10,6 +10,7 @@ from redis.exceptions import NoScriptError
 
 from scheduler.clock import Clock
 from scheduler.errors import BackendClosed, BackendError
+from scheduler.limits import now_of
 from scheduler_backends.redis.client.node import Connection, Word
 from scheduler_backends.redis.client.router import Command, Router
 from scheduler_backends.redis.errors import log, should_log, translated
@@ -55,7 +56,7 @@ class Calls:
 
     def now(self) -> bytes:
         """The first argument of scripts that ask for the time: empty = the server's own."""
-        return b"%d" % micros(self.clock.now()) if self.clock else b""
+        return b"%d" % micros(now_of(self.clock)) if self.clock else b""
 
     def run(self, calls: Sequence[Call], also: Sequence[Command] = ()) -> list[object]:
         """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 import time
-from typing import NoReturn
 
 from redis import exceptions as driver
 
@@ -74,8 +73,3 @@ def translated(error: Exception) -> BackendError:
 def is_of_wrong_type(error: BackendError) -> bool:
     """Whether a key has another type than ours: another program wrote it, and only what needs that key fails."""
     return "WRONGTYPE" in str(error)
-
-
-def fail(error: Exception) -> NoReturn:
-    """Raise the library's error for one of the driver's."""
-    raise translated(error) from error

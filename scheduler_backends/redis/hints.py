@@ -21,7 +21,8 @@ class ReadyHints:
     """
 
     def __init__(self) -> None:
-        self._locks: PerProcess[threading.Lock] = PerProcess()  # guards the queues; a child has a lock of its own
+        # Guards the queues. Re-entrant, for a finaliser or a signal handler that leases; a child has a lock of its own.
+        self._locks: PerProcess[threading.RLock] = PerProcess()
         self._queues: dict[str, dict[bytes, Partition]] = {}
 
     def __bool__(self) -> bool:
@@ -32,12 +33,12 @@ class ReadyHints:
 
     def clear(self) -> None:
         """Forget all."""
-        with self._locks.get(threading.Lock):
+        with self._locks.get(threading.RLock):
             self._queues.clear()
 
     def add(self, partition: Partition) -> bool:
         """*partition* has ready jobs, or may have. Returns False where too many are known: all are forgotten then."""
-        with self._locks.get(threading.Lock):
+        with self._locks.get(threading.RLock):
             has_room = len(self._queues) < MOST_QUEUES
             if not has_room:
                 self._queues.clear()
@@ -46,7 +47,7 @@ class ReadyHints:
 
     def take_off(self, partition: Partition) -> None:
         """*partition* is asked now; its queue has had its turn."""
-        with self._locks.get(threading.Lock):
+        with self._locks.get(threading.RLock):
             partitions = self._queues.pop(partition.queue, None)
             if partitions is not None:
                 partitions.pop(partition.tag, None)
@@ -59,18 +60,27 @@ class ReadyHints:
 
         Of all queues, or of the first *few* where more than *most* have some.
         """
-        with self._locks.get(threading.Lock):
-            groups = (
-                group
-                for queue, some in self._queues.items()
-                if queue in roster.by_queue  # and of versions that are still there:
-                and (group := [one for one in some.values() if one.tag in roster.place])
-            )
-            found = list(itertools.islice(groups, most + 1))
+        with self._locks.get(threading.RLock):
+            while True:
+                groups = (
+                    group
+                    for queue, some in self._queues.items()
+                    if queue in roster.by_queue  # and of versions that are still there:
+                    and (group := [one for one in some.values() if one.tag in roster.place])
+                )
+                try:
+                    found = list(itertools.islice(groups, most + 1))
+                    break
+                except RuntimeError:  # a call inside this one has changed them
+                    continue
         return (found[:few], True) if len(found) > most else (found, False)
 
     def next_of_each(self, roster: Roster, most: int) -> list[Partition]:
         """The partition whose turn is next in each of the first queues of *roster*, at most so many."""
-        with self._locks.get(threading.Lock):
-            queues = (some for queue, some in self._queues.items() if queue in roster.by_queue)
-            return [next(iter(some.values())) for some in itertools.islice(queues, most)]
+        with self._locks.get(threading.RLock):
+            while True:
+                queues = (some for queue, some in self._queues.items() if queue in roster.by_queue)
+                try:
+                    return [next(iter(some.values())) for some in itertools.islice(queues, most)]
+                except RuntimeError:  # as above
+                    continue

@@ -26,6 +26,10 @@ SUFFIXES = {
     "succeeded": b"f",
     "cancelled": b"c",
     "results": b"o",  # hash: id -> result
+    # Hashes for a later release, id -> what it keeps; so far they are only deleted with their partition.
+    "cancel_marks": b"stop",  # that a leased job is to be cancelled
+    "successors": b"next",  # the record that takes the place of a job when its lease ends
+    "notes": b"note",  # what a handler has noted last, such as its progress
 }
 """What a script calls a key of its partition -> how the key ends."""
 
@@ -34,6 +38,8 @@ SHARED = {
     "leases": b"leases",  # sorted set: partition -> not before when its first lease expires, us
 }
 """The same for the keys that all queues of a prefix share, in a slot of their own."""
+
+_ENDS = SUFFIXES | SHARED
 
 READY = ("ready0", "ready1", "ready2", "ready3")
 CACHED = 16_384  # partitions kept at hand, some 1 KB each; others are made again, in some microseconds
@@ -45,13 +51,14 @@ _ESCAPES_IN_PREFIX = str.maketrans({"%": "%25", "{": "%7B", "}": "%7D"})
 class Partition:
     """One partition of one version of one queue, and what every script call on it begins with."""
 
-    __slots__ = ("_heads", "number", "queue", "tag", "version")
+    __slots__ = ("_heads", "channel", "number", "queue", "tag", "version")
 
-    def __init__(self, queue: str, version: int, number: int, tag: bytes) -> None:
+    def __init__(self, queue: str, version: int, number: int, tag: bytes, channel: bytes = b"") -> None:
         self.queue = queue
         self.version = version
         self.number = number
         self.tag = tag  # its slot, and the beginning of its keys
+        self.channel = channel  # on which notifications of its queue are published
         self._heads: dict[Script, tuple[bytes | int, ...]] = {}
 
     def __repr__(self) -> str:
@@ -59,7 +66,7 @@ class Partition:
 
     def key(self, name: str) -> bytes:
         """The key that scripts call *name*."""
-        return self.tag + b":" + SUFFIXES[name]
+        return self.tag + b":" + _ENDS[name]
 
     def has_ready(self) -> tuple[bytes, ...]:
         """A command: how many of the ready lists there are."""
@@ -74,26 +81,14 @@ class Partition:
         return head
 
 
-class Shared(Partition):
-    """The keys that all queues of a prefix share, for calls of scripts on them: a slot that belongs to no queue."""
-
-    __slots__ = ()
-
-    def __init__(self, tag: bytes) -> None:
-        super().__init__("", 0, 0, tag)
-
-    def key(self, name: str) -> bytes:
-        """The key that scripts call *name*."""
-        return self.tag + b":" + SHARED[name]
-
-
 class Keys:
     """Names keys below one prefix. Queue names are escaped, so that no two queues share a key or break a hash tag."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix.translate(_ESCAPES_IN_PREFIX)
         self._partitions: dict[tuple[str, int, int], Partition] = {}
-        self.shared = Shared(f"{{{self._prefix}}}".encode())
+        self.shared = Partition("", 0, 0, f"{{{self._prefix}}}".encode())
+        """For calls on the keys that all queues share: a slot that belongs to no queue."""
 
     @property
     def queues(self) -> bytes:
@@ -122,7 +117,7 @@ class Keys:
     def new_partition(self, queue: str, version: int, number: int) -> Partition:
         """The partition, without keeping it at hand."""
         tag = f"{{{self._queue(queue)}:v{version}:p{number}}}".encode()
-        return Partition(queue, version, number, tag)
+        return Partition(queue, version, number, tag, self.channel(queue))
 
     def _queue(self, queue: str) -> str:
         return f"{self._prefix}:{queue.translate(_ESCAPES)}"

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 from scheduler.leases import Lease
-from scheduler_backends.redis.held import call_on_leases
 from scheduler_backends.redis.lease_call import LeaseCall
 from scheduler_backends.redis.scripts import RENEW
+from scheduler_backends.redis.settle import call_on_leases
 from scheduler_backends.redis.store import Store
 from scheduler_backends.redis.tokens import is_first_use
 
@@ -26,12 +26,10 @@ class LeaseHooks:
         return LeaseCall(self._store, token, worker_id, duration, limit, is_repeat=is_repeat).run(queues)
 
     def _renew(self, leases: Sequence[Lease], duration: float) -> Sequence[Lease]:
-        store = self._store
-        milliseconds = math.ceil(duration * 1000)
         return call_on_leases(
-            store,
+            self._store,
             RENEW,
             leases,
-            lambda _: (store.calls.now(), milliseconds),
             lambda group, held: (group, len(held), *[lease.job.id.encode() for lease in held]),
+            second=math.ceil(duration * 1000),
         )

@@ -13,6 +13,7 @@ from scheduler_backends.redis.codec import error_text
 from scheduler_backends.redis.errors import log
 from scheduler_backends.redis.keys import Partition
 from scheduler_backends.redis.marks import PAGE, Mark
+from scheduler_backends.redis.records import TAGS
 from scheduler_backends.redis.repair import repair_some
 from scheduler_backends.redis.rosters import FEW, Roster
 from scheduler_backends.redis.scripts import LOOK, PROMOTE_DUE, RECOVER_EXPIRED, SLICE, TRIM
@@ -69,9 +70,7 @@ class MaintenanceHooks:
             store,
             queues,
             limit,
-            lambda partition, share: Call(
-                PROMOTE_DUE, partition, (store.calls.now(), store.keys.channel(partition.queue), share)
-            ),
+            lambda partition, share: Call(PROMOTE_DUE, partition, (store.calls.now(), partition.channel, share)),
             take,
             choose=choose,
             also=looks,
@@ -118,7 +117,7 @@ class MaintenanceHooks:
             lambda partition, share: Call(
                 RECOVER_EXPIRED,
                 partition,
-                (store.calls.now(), store.keys.channel(partition.queue), share, error_text(LEASE_EXPIRED), kept),
+                (store.calls.now(), partition.channel, share, error_text(LEASE_EXPIRED), kept, TAGS),
             ),
             take,
             choose=choose,

@@ -42,7 +42,7 @@ class Marks:
         self._shared = keys.shared
         self._fresh: dict[bytes, float] = {}  # until when a mark of ours is good enough, by time.monotonic()
         self._pid = os.getpid()
-        self._lock = threading.Lock()  # guards the two below; a forked child makes its own
+        self._lock = threading.RLock()  # guards the two below; a forked child makes its own; re-entrant for finalisers
         self._own: dict[bytes, bytes] = {}  # partition -> its mark, if only this process has written it
         self._held: dict[bytes, int] = {}  # how many of the leases taken here in a partition were not given up yet
         self._owed: set[bytes] = set()  # partitions that have leases without a mark, since the server was away
@@ -137,10 +137,10 @@ class Marks:
                 _warn(answer)
                 return
 
-    def _guard(self) -> threading.Lock:
+    def _guard(self) -> threading.RLock:
         if self._pid != os.getpid():
             self._pid = os.getpid()
-            self._lock = threading.Lock()
+            self._lock = threading.RLock()
             self._own, self._held = {}, {}
         return self._lock
 

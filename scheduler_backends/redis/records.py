@@ -1,35 +1,65 @@
-"""The parts of a record and of a history, each read on its own. What cannot be read raises, some of it `Damaged`."""
+"""
+The layout of a record and of a history, format 2. A new option of a job touches only `OPTIONS` here.
+
+    created us, run_at us | format, level and flag, max_retries, nonce, timeout, size of type | options | type, payload
+
+Scripts read the level, max_retries and the times (scripts/prelude/record.lua); the rest is opaque to Redis. enqueue.lua
+puts the two times before the body that is sent. Id, queue, version and partition are not part of a record: they are in
+the key and the field.
+
+There are options only if the flag is set, so a job without any has no byte for them: their size in two bytes, then each
+option as tag, size of its value in two bytes, value. Tags ascend.
+
+An unknown option with a tag below `MAY_BE_IGNORED` must be understood: such a job waits for a release that knows it.
+Other unknown options are ignored. No move changes a record, so they are kept. Tags in use, or reserved for later:
+
+    1 flow key
+    2 keep: seconds, a double
+    3 expires_at: us, 8 bytes
+    4 conflict mode: 1 byte
+    5 window: seconds, a double; its first moment: us, 8 bytes
+    6 idempotency key
+    7 retry policy: JSON
+    128 metadata: keys and values in turn, NUL between them
+    129 earlier nonces: 8 bytes each, newest first, at most three
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import chain
+from operator import attrgetter
 from struct import Struct
+from typing import Any, Final, NamedTuple, NoReturn
 
-from scheduler.errors import InvalidJob
-from scheduler.jobs import ErrorRecord
+from scheduler.jobs import ErrorRecord, NewJob
 from scheduler.limits import check_metadata, check_name, is_possible_id
 from scheduler.retry import RetryPolicy
 
-FORMAT = 1
-LATEST_FORMAT = 31  # by agreement with later releases: a larger number in that place is damage
+FORMAT: Final = 2
+LATEST_FORMAT: Final = 31  # by agreement with later releases: a larger number in that place is damage
 
-HEAD = 30  # bytes that have their place in every format; scripts read no others
-RECORD = Struct("<qqBBI8sdHI")  # see codec.py
-_HISTORY = Struct("<IIB")  # see prelude/history.lua
-_ERROR = Struct("<IqI")
+HEAD: Final = 30  # bytes with the same meaning in every format, up to the nonce; scripts read no others but tags
+RECORD: Final = Struct("<qqBBI8sdH")
+HAS_OPTIONS: Final = 4  # in the byte of the level
+MAY_BE_IGNORED: Final = 128
+
+_OPTIONS_SIZE = Struct("<H")
+_FIRST_OPTION = RECORD.size + _OPTIONS_SIZE.size
+_OPTION = Struct("<BH")
+_HISTORY = Struct("<IIB")  # see scripts/prelude/history.lua
+_ERROR = Struct("<qI")
+_LEAST_RUN = 8  # bytes
 _MOST = 0x7FFFFFFF  # attempts and crashes
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
-Extra = tuple[RetryPolicy | None, str | None, dict[str, str]]
-Unread = tuple[bytes, bytes, bytes | None]  # id, record, history
 History = tuple[int, int, tuple[ErrorRecord, ...]]
-
-NO_EXTRA: tuple[None, None] = (None, None)
-NO_HISTORY: History = (0, 0, ())
+NO_HISTORY: Final[History] = (0, 0, ())
 
 
 class Damaged(Exception):  # noqa: N818 - names what the record is
@@ -48,7 +78,7 @@ def moment(us: int) -> datetime:
     return _EPOCH + timedelta(microseconds=us)
 
 
-LAST_US = 253_402_300_799_999_968
+LAST_US: Final = 253_402_300_799_999_968
 """The last microsecond of the year 9999 that scripts can count: they have 53 bits."""
 
 
@@ -75,45 +105,119 @@ def kind_of(raw: bytes) -> str:
 
 
 @lru_cache(maxsize=256)  # few policies serve many jobs
-def _policy(text: str) -> RetryPolicy:
-    return RetryPolicy.from_data(json.loads(text))
-
-
-def policy_of(data: object) -> RetryPolicy | None:
-    """A retry policy, as `RetryPolicy.to_data` wrote it."""
-    if data is None:
-        return None
+def _policy_of(raw: bytes) -> RetryPolicy:
+    data = json.loads(raw)
     if not isinstance(data, dict):
         raise Damaged("is no object")
-    return _policy(json.dumps(data))
+    return RetryPolicy.from_data(data)
 
 
-def key_of(data: object) -> str | None:
-    """An idempotency key."""
-    return None if data is None else check_name("idempotency_key", data, InvalidJob)
+@lru_cache(maxsize=256)
+def _policy_bytes(policy: RetryPolicy) -> bytes:
+    return json.dumps(policy.to_data(), separators=(",", ":")).encode()
 
 
-def extra_of(text: bytes) -> Extra:
-    """Retry policy, key and metadata, of a record that has any of them."""
-    data = json.loads(text)
-    return policy_of(data["retry"]), key_of(data["key"]), check_metadata(data["metadata"])
+def _metadata_of(raw: bytes) -> dict[str, str]:
+    texts = raw.decode().split("\0")
+    if len(texts) % 2:
+        raise Damaged("has a key without a value")
+    return check_metadata(dict(zip(texts[::2], texts[1::2], strict=True)))
+
+
+def _metadata_bytes(metadata: Mapping[str, str]) -> bytes:
+    return "\0".join(chain.from_iterable(metadata.items())).encode()  # no text of it holds NUL
+
+
+class Option(NamedTuple):
+    """How an option of a job is stored: by which tag, and as which bytes. *decode* raises for what it cannot read."""
+
+    tag: int
+    encode: Callable[[Any], bytes]
+    decode: Callable[[bytes], object]
+
+
+OPTIONS: Final[Mapping[str, Option]] = {
+    "idempotency_key": Option(6, str.encode, lambda raw: check_name("idempotency_key", raw.decode())),
+    "retry_policy": Option(7, _policy_bytes, _policy_of),
+    "metadata": Option(128, _metadata_bytes, _metadata_of),
+}
+"""The options by the names that they have in `NewJob` and `Job`, in ascending order of tags."""
+
+TAGS: Final = bytes(option.tag for option in OPTIONS.values())
+"""The tags of the options that this release reads."""
+
+_BY_TAG = {option.tag: (name, option) for name, option in OPTIONS.items()}
+
+options_of: Final = attrgetter(*OPTIONS)
+"""The options of a job, in the order of `OPTIONS`."""
+
+NO_OPTIONS: Final = options_of(NewJob(type="plain"))
+
+
+def options_bytes(options: tuple[object, ...]) -> bytes:
+    """The bytes in a record for *options*, as `options_of` returns them."""
+    parts: list[bytes] = []
+    for (tag, encode, _), value, none in zip(OPTIONS.values(), options, NO_OPTIONS, strict=True):
+        if value != none:
+            raw = encode(value)
+            parts += (_OPTION.pack(tag, len(raw)), raw)
+    return _OPTIONS_SIZE.pack(sum(len(part) for part in parts)) + b"".join(parts)
+
+
+def start_of_type(record: bytes) -> int:
+    """Where the type begins, and the options end, in a record that has a head."""
+    if not record[17] & HAS_OPTIONS:
+        return RECORD.size
+    end = _FIRST_OPTION + _OPTIONS_SIZE.unpack_from(record, RECORD.size)[0]
+    if end > len(record):
+        raise Damaged("is cut short")
+    return int(end)
+
+
+Entry = tuple[str, Callable[[bytes], object], bytes]  # an option's name, decoder and bytes
+
+
+def is_later(_: bytes) -> NoReturn:
+    """The decoder of an option of a later release that must not be ignored."""
+    raise Damaged("is of a later release")
+
+
+def entries_of(record: bytes) -> Iterator[Entry]:
+    """Yield the options of a record, but for those that may be ignored."""
+    end = start_of_type(record)
+    place, last = _FIRST_OPTION, 0
+    while place < end:
+        tag, size = _OPTION.unpack_from(record, place)
+        first, place = place + _OPTION.size, place + _OPTION.size + size
+        if tag <= last or place > end:
+            raise Damaged("belongs to options that cannot be told apart")
+        last = tag
+        if tag in _BY_TAG:
+            name, option = _BY_TAG[tag]
+            yield name, option.decode, record[first:place]
+        elif tag < MAY_BE_IGNORED:
+            yield f"option_{tag}", is_later, b""
 
 
 def history_of(value: bytes) -> History:
-    """Attempts, crashes and errors. prelude/history.lua refuses no history that is taken here."""
-    attempts, crashes, count = _HISTORY.unpack_from(value)
+    """Attempts, crashes and errors. scripts/prelude/history.lua refuses no history that is taken here."""
+    attempts, crashes, counts = _HISTORY.unpack_from(value)
     if attempts > _MOST or crashes > _MOST:
         raise Damaged("counts more than there can be")
     errors = []
-    place = _HISTORY.size
-    for _ in range(count):
-        size, at_us, attempt = _ERROR.unpack_from(value, place)
-        end = place + 4 + size
-        if size < _ERROR.size - 4 or end > len(value):
+    of_errors, of_runs = counts & 15, counts >> 4
+    end = _HISTORY.size
+    for number in range(of_errors + of_runs):
+        place = end + 4
+        end = place + int.from_bytes(value[end:place], "little")
+        if end > len(value) or end - place < (_ERROR.size if number < of_errors else _LEAST_RUN):
             raise Damaged("is cut short")
-        kind, message, traceback = value[place + _ERROR.size : end].decode().split("\0")
-        errors.append(ErrorRecord(attempt=attempt, at=moment(at_us), kind=kind, message=message, traceback=traceback))
-        place = end
-    if place != len(value):
-        raise Damaged("is longer than its errors")
+        if number < of_errors:  # runs are for a later release, and nothing reads them yet
+            at_us, attempt = _ERROR.unpack_from(value, place)
+            kind, message, traceback = value[place + _ERROR.size : end].decode().split("\0")
+            errors.append(
+                ErrorRecord(attempt=attempt, at=moment(at_us), kind=kind, message=message, traceback=traceback)
+            )
+    if end != len(value):
+        raise Damaged("is longer than what it holds")
     return attempts, crashes, tuple(errors)

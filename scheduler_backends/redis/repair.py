@@ -23,8 +23,7 @@ def repair_some(store: Store, queues: Sequence[str], count: int) -> list[Partiti
     answers = store.serving.sweep(
         queues,
         lambda roster, _: [
-            Call(REPAIR, one, (store.calls.now(), store.keys.channel(one.queue)))
-            for one in roster.in_turn("trim", count)
+            Call(REPAIR, one, (store.calls.now(), one.channel)) for one in roster.in_turn("trim", count)
         ],
     )
     for (call, _), answer in zip(answers, what_succeeded([one for _, one in answers]), strict=True):
@@ -68,20 +67,13 @@ def _restore(store: Store, partition: Partition, since: bytes) -> int:
         if place == b"0":
             break
     for name in READY:
-        found.difference_update(_listed(store, partition, partition.key(name)))
+        for passed in range(0, 2 * SEARCHED, STRIDE):  # from the end, where entries that come meanwhile hide none
+            words = (b"LRANGE", partition.key(name), -passed - STRIDE, -passed - 1)
+            (entries,) = cast("list[list[bytes]]", store.calls.all([Call(None, partition, words)]))
+            found.difference_update(entry[6:] for entry in entries)
+            if len(entries) < STRIDE:
+                break
     if not found:
         return 0
-    words = (store.calls.now(), store.keys.channel(partition.queue), since, *itertools.islice(found, STRIDE))
-    return cast("int", store.calls.one(RESTORE, partition, *words))
-
-
-def _listed(store: Store, partition: Partition, key: bytes) -> set[bytes]:
-    """The ids in a list of ready jobs: from the end, where entries that come meanwhile hide none."""
-    ids: set[bytes] = set()
-    for passed in range(0, 2 * SEARCHED, STRIDE):
-        words = (b"LRANGE", key, -passed - STRIDE, -passed - 1)
-        (entries,) = cast("list[list[bytes]]", store.calls.all([Call(None, partition, words)]))
-        ids.update(entry[6:] for entry in entries)
-        if len(entries) < STRIDE:
-            break
-    return ids
+    some = (store.calls.now(), partition.channel, since, *itertools.islice(found, STRIDE))
+    return cast("int", store.calls.one(RESTORE, partition, *some))

@@ -1,15 +1,23 @@
-"""Settling leases: complete, retry, bury and release."""
+"""Settling leases: complete, retry, bury and release. Calls on leases go by partition and lease group, in slices."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from typing import cast
 
+from scheduler.errors import BackendError
 from scheduler.leases import Completion, Failure, Lease
+from scheduler_backends.redis.calls import Call
 from scheduler_backends.redis.client.node import Word
 from scheduler_backends.redis.codec import error_text
-from scheduler_backends.redis.held import Encode, call_on_leases, release
-from scheduler_backends.redis.scripts import BURY, COMPLETE, RETRY
+from scheduler_backends.redis.errors import is_of_wrong_type, log, should_log
+from scheduler_backends.redis.keys import Partition
+from scheduler_backends.redis.scripts import BURY, COMPLETE, RELEASE, RENEW, RETRY, SLICE, Script
 from scheduler_backends.redis.store import Store
+
+Encode = Callable[[bytes, list[Lease]], Iterable[Word]]
+_More = Callable[[Failure], tuple[Word, ...]]
 
 
 class SettleHooks:
@@ -18,52 +26,116 @@ class SettleHooks:
     _store: Store
 
     def _complete(self, completions: Sequence[Completion]) -> Sequence[Lease]:
-        store = self._store
-        kept = store.retention.succeeded > 0
-        results = {id(one.lease): b"=" + one.result for one in completions if one.result is not None} if kept else {}
+        kept = self._store.retention.succeeded > 0
+        # The first counts, if a lease is named twice.
+        results = {id(one.lease): one.result for one in reversed(completions)} if kept else {}
 
         def encode(group: bytes, held: list[Lease]) -> list[Word]:
             words: list[Word] = [group, len(held), *[lease.job.id.encode() for lease in held]]
             if kept:
-                words += (results.get(id(lease), b"") for lease in held)
+                found = [results[id(lease)] for lease in held]
+                words += [b"" if result is None else b"=" + result for result in found]
             return words
 
-        leases = [one.lease for one in completions]
-        return call_on_leases(store, COMPLETE, leases, lambda _: (store.calls.now(), int(kept)), encode)
+        return call_on_leases(self._store, COMPLETE, [one.lease for one in completions], encode, second=int(kept))
 
     def _retry(self, failures: Sequence[Failure]) -> Sequence[Lease]:
         """Without a delay the job is ready at once."""
-        store = self._store
-        return call_on_leases(
-            store,
-            RETRY,
-            [failure.lease for failure in failures],
-            lambda partition: (store.calls.now(), store.keys.channel(partition.queue)),
-            _encoder(failures, lambda one: (round(one.delay * 1_000_000), int(one.counted), error_text(one.error))),
-        )
+        return _fail(self._store, RETRY, failures, lambda one: (round(one.delay * 1_000_000),))
 
     def _bury(self, failures: Sequence[Failure]) -> Sequence[Lease]:
-        store = self._store
-        kept = int(store.retention.dead > 0)
-        return call_on_leases(
-            store,
-            BURY,
-            [failure.lease for failure in failures],
-            lambda _: (store.calls.now(), kept),
-            _encoder(failures, lambda one: (int(one.counted), error_text(one.error))),
-        )
+        return _fail(self._store, BURY, failures, lambda _: (), int(self._store.retention.dead > 0))
 
     def _release(self, leases: Sequence[Lease]) -> Sequence[Lease]:
         """The jobs are first in line."""
-        return release(self._store, leases)
+
+        def encode(group: bytes, held: list[Lease]) -> list[Word]:
+            return [word for lease in held for word in (lease.job.id.encode(), group)]
+
+        return call_on_leases(self._store, RELEASE, leases, encode)
 
 
-def _encoder(failures: Sequence[Failure], words_of: Callable[[Failure], tuple[Word, ...]]) -> Encode:
-    """Encode each lease as id, group and what else the script needs of its failure."""
-    by_lease = {id(failure.lease): failure for failure in failures}
+def _fail(
+    store: Store, script: Script, failures: Sequence[Failure], more: _More, second: Word | None = None
+) -> list[Lease]:
+    by_lease = {id(failure.lease): failure for failure in reversed(failures)}  # the first counts
 
     def encode(group: bytes, held: list[Lease]) -> Iterable[Word]:
         for lease in held:
-            yield from (lease.job.id.encode(), group, *words_of(by_lease[id(lease)]))
+            failure = by_lease[id(lease)]
+            yield from (lease.job.id.encode(), group, *more(failure), int(failure.counted), error_text(failure.error))
 
-    return encode
+    return call_on_leases(store, script, [failure.lease for failure in failures], encode, second=second)
+
+
+def call_on_leases(
+    store: Store, script: Script, leases: Sequence[Lease], encode: Encode, *, second: Word | None = None
+) -> list[Lease]:
+    """
+    Run *script* on *leases* and return those that it refused.
+
+    Args:
+        store: Its calls are used.
+        script: Returns the numbers of the refused jobs, counted over the call, and the ids of those among them whose
+            record is gone.
+        leases: Any number of them, in any partitions.
+        encode: The arguments for the leases of one group. Before those of all groups come two: the first is the time.
+        second: The other one; None = the channel of the queue.
+
+    Raises:
+        BackendError: an error that may pass, once all calls were made. Where a key is of another type, which no repeat
+            would change, the leases are refused instead: recovery takes care of their jobs, and the others are settled.
+    """
+    store.calls.check_open()
+    refused: list[Lease] = []
+    sent: list[tuple[Partition, list[Word], list[Lease]]] = []
+    last: dict[Partition, tuple[list[Word], list[Lease]]] = {}  # the call on each partition that has room
+    for (queue, version, number, token), held in _by_group(leases).items():
+        if script is not RENEW and len({lease.job.id for lease in held}) < len(held):
+            held = _without_repeats(held, refused)  # noqa: PLW2901 - what is left of it
+        partition = store.keys.partition(queue, version, number)
+        for start in range(0, len(held), SLICE):
+            some = held[start : start + SLICE]
+            if partition not in last or len(last[partition][1]) + len(some) > SLICE:
+                last[partition] = ([store.calls.now(), partition.channel if second is None else second], [])
+                sent.append((partition, *last[partition]))
+            args, in_call = last[partition]
+            args += encode(bytes.fromhex(token), some)
+            in_call += some
+    answers = store.calls.run([Call(script, partition, tuple(args)) for partition, args, _ in sent]) if sent else []
+    for answer in answers:
+        if isinstance(answer, BackendError) and not is_of_wrong_type(answer):
+            raise answer
+    for (partition, _, some), answer in zip(sent, answers, strict=True):
+        if isinstance(answer, BackendError):
+            refused += some
+            if should_log(f"{partition!r}: {answer}"):
+                log.error("%r: %d leases could not be settled or renewed: %s", partition, len(some), answer)
+            continue
+        if script is not RENEW:
+            store.marks.given_up(partition, len(some))
+        places, lost = cast("tuple[list[int], list[bytes]]", answer)
+        refused += (some[place] for place in places)
+        if lost:
+            message = "%d leased jobs have no record any more, %r the first: something has removed it"
+            log.warning(message, len(lost), lost[0])
+    return refused
+
+
+def _by_group(leases: Iterable[Lease]) -> dict[tuple[str, int, int, str], list[Lease]]:
+    """The leases by queue, version, partition and token."""
+    groups: defaultdict[tuple[str, int, int, str], list[Lease]] = defaultdict(list)
+    for lease in leases:
+        job = lease.job
+        groups[job.queue, job.queue_version, job.partition, lease.token].append(lease)
+    return groups
+
+
+def _without_repeats(leases: Sequence[Lease], refused: list[Lease]) -> list[Lease]:
+    once: dict[str, Lease] = {}
+    for lease in leases:
+        if lease.job.id in once:
+            refused.append(lease)
+        else:
+            once[lease.job.id] = lease
+    return list(once.values())

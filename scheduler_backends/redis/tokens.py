@@ -12,7 +12,7 @@ class _Used:
     """One a process: the tokens of a forked child begin at 0 again."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()  # guards the number below
+        self.lock = threading.RLock()  # guards the number below; re-entrant for finalisers and signal handlers
         self.highest = -1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
@@ -10,9 +11,10 @@ from collections.abc import Sequence
 from scheduler.abilities import Waiter, WakeReason
 from scheduler.errors import BackendClosed
 from scheduler.limits import check_queues
+from scheduler.sleeping import Ownership
 from scheduler.waiting import DescriptorWaiter
 from scheduler_backends.redis.client.node import Connection, socket_of
-from scheduler_backends.redis.errors import fail
+from scheduler_backends.redis.errors import translated
 from scheduler_backends.redis.store import Store
 
 _REASONS = {b"r": WakeReason.JOBS_READY, b"d": WakeReason.EARLIER_DUE_TIME}  # any other message may mean both
@@ -66,6 +68,7 @@ class SubscribedSource:
         self._waiter = waiter
         self._channels = {store.keys.channel(queue): queue for queue in waiter.names}
         self._connection: Connection | None = None
+        self._own: Ownership | None = None
         self._descriptor = -1  # of its socket
         self._received_at = 0.0  # when the server last sent something, by time.monotonic()
         self._pinged_at: float | None = None  # when a reply was asked for that has not come yet
@@ -83,8 +86,8 @@ class SubscribedSource:
             self._check_health(self._connection, now)
         except BackendClosed:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever the driver, the system or foreign messages raise
-            fail(error)
+        except Exception as error:  # whatever the driver, the system or foreign messages raise
+            raise translated(error) from error
         return WakeReason.NONE
 
     def next_look(self, now: float) -> tuple[float, Sequence[int]]:
@@ -101,8 +104,11 @@ class SubscribedSource:
         """See `WakeSource.close`."""
         self._store.watch.lost(self._waiter)
         if self._connection is not None:
+            if self._own is not None and not self._own.is_mine():
+                with contextlib.suppress(OSError):
+                    socket_of(self._connection).detach()  # else its number would be closed
             self._connection.disconnect()
-            self._connection = None
+            self._connection = self._own = None
 
     def _subscribe(self) -> None:
         self._connection = connection = self._store.calls.subscriber()
@@ -110,6 +116,7 @@ class SubscribedSource:
         for _ in self._channels:
             connection.read_response()
         self._descriptor = socket_of(connection).fileno()
+        self._own = Ownership(self._descriptor)
         self._received_at, self._pinged_at = time.monotonic(), None
         self._store.watch.subscribed(self._waiter)
 

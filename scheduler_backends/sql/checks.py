@@ -20,6 +20,13 @@ MOST: Final = 2**31 - 1
 _KNOWN: Final = f"({', '.join(map(str, sorted(CODES.values())))})"
 _MOMENT: Final = f"BETWEEN {EARLIEST} AND {LATEST}"
 
+NAMES: Final = "(queue || id || type)"
+"""
+All characters of a row's names. Each database refuses control characters there in its own way.
+
+Only those of ASCII: in a database that is not UTF-8, the others are parts of letters.
+"""
+
 CHECKS: Final[Mapping[str, str]] = {
     "names": " AND ".join(f"length({name}) BETWEEN 1 AND {MAX_NAME}" for name in ("queue", "id", "type")),
     "state": f"state IN {_KNOWN}",
@@ -43,8 +50,8 @@ STRAY: Final = (
 """Rows that no move and no list would ever find. An index of its own, normally empty, finds them."""
 
 
-def check_clauses(prefix: str, documents: Mapping[str, str]) -> str:
-    """Return the named constraints of a CREATE TABLE; *documents* are the database's conditions of JSON columns."""
+def check_clauses(prefix: str, own: Mapping[str, str]) -> str:
+    """Return the named constraints of a CREATE TABLE; *own* are the database's own: of characters and JSON columns."""
     return ",\n".join(
-        f"    CONSTRAINT {prefix}job_{name} CHECK ({condition})" for name, condition in {**CHECKS, **documents}.items()
+        f"    CONSTRAINT {prefix}job_{name} CHECK ({condition})" for name, condition in {**CHECKS, **own}.items()
     )

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
-from scheduler.errors import ConfigError
+from scheduler.errors import BackendUnavailable, ConfigError
+
+_T = TypeVar("_T")
 
 
 class Result(Protocol):
@@ -45,7 +47,9 @@ def executor(connection: object, *, vendor: str, driver: type, of_driver: Callab
         of_driver: returns the function for a connection of the driver.
 
     Raises:
-        ConfigError: it is anything else, or a connection to another kind of database.
+        ConfigError: it is anything else, or a connection to another kind of database, or cannot be used.
+        BackendUnavailable: its transaction must be rolled back first.
+        Exception: what the driver raises.
     """
     if isinstance(connection, driver):
         return of_driver(connection)
@@ -76,17 +80,31 @@ def _sqlalchemy(connection: object) -> Any:
     if engine is not None and isinstance(connection, engine.Connection):
         return connection
     if orm is not None and isinstance(connection, orm.Session | orm.scoped_session):
-        return connection.connection()
+        return _alchemy(connection.connection)
     return None
 
 
 def _in_sqlalchemy(alchemy: Any, statement: str, parameters: Parameters) -> Result:
     options = {"stream_results": False}  # the caller may have asked for cursors on the server
+    return _alchemy(lambda: cast("Result", alchemy.exec_driver_sql(statement, parameters, execution_options=options)))
+
+
+def _alchemy(work: Callable[[], _T]) -> _T:
+    """Do *work* with SQLAlchemy. Raise what the driver raises; where SQLAlchemy itself refuses, the library's error."""
+    exc = sys.modules["sqlalchemy.exc"]
     try:
-        return cast("Result", alchemy.exec_driver_sql(statement, parameters, execution_options=options))
-    except sys.modules["sqlalchemy.exc"].StatementError as error:
-        failure = error.orig or error
-    raise failure  # only the driver's: SQLAlchemy's shows the parameters, and with them payloads
+        return work()
+    except exc.SQLAlchemyError as error:
+        failure: BaseException = error
+    if isinstance(failure, exc.StatementError) and failure.orig is not None:
+        failure = failure.orig  # SQLAlchemy's shows the parameters, and with them payloads
+    if isinstance(failure, exc.SQLAlchemyError):
+        brief = str(failure).partition("\n")[0].partition(" (Background on")[0]
+        if isinstance(failure, exc.PendingRollbackError | exc.TimeoutError):  # a new transaction may work
+            failure = BackendUnavailable(f"the connection that was passed cannot be used: {brief}")
+        elif isinstance(failure, exc.InvalidRequestError):  # such as closed, or a Session without an engine
+            failure = ConfigError("connection", f"cannot be used: {brief}")
+    raise failure
 
 
 def _is_django(connection: object) -> bool:

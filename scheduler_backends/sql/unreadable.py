@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from scheduler.jobs import UNREADABLE, ErrorDetail, Job
+from scheduler.processes import PerProcess
 from scheduler_backends.sql.fields import error_document
 
 _EVERY: Final = 60.0  # seconds between two lines
@@ -25,13 +26,15 @@ class UnreadableLog:
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
-        self._lock = threading.Lock()  # guards the next two
+        # Guards the next two. Per process, since a forked child must not wait for a thread that it does not have, and
+        # re-entrant, for a signal handler or a finaliser that leases inside `log`.
+        self._locks: PerProcess[threading.RLock] = PerProcess()
         self._silent_until = -math.inf
         self._unlogged = 0
 
     def log(self, number: int, example: str) -> None:
         """Count *number* jobs, dead since they cannot be read. *example* says which and why, without any payload."""
-        with self._lock:
+        with self._locks.get(threading.RLock):
             self._unlogged += number
             now = time.monotonic()
             if now < self._silent_until:

@@ -6,8 +6,8 @@ import os
 from typing import Self
 
 from scheduler.backend import Backend
-from scheduler.clock import Clock, ClockOfStore
-from scheduler.limits import check_kind
+from scheduler.clock import Clock
+from scheduler.limits import check_clock
 from scheduler.queues import Retention
 from scheduler_backends.sqlite.admin import AdminHooks
 from scheduler_backends.sqlite.connection import Synchronous
@@ -24,7 +24,7 @@ from scheduler_backends.sqlite.waiter import WaiterHooks
 
 
 class SqliteBackend(
-    EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, AdminHooks, ReadHooks, WaiterHooks, ClockOfStore, Backend
+    EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, AdminHooks, ReadHooks, WaiterHooks, Backend
 ):
     """
     Jobs in an SQLite file, which is created if it does not exist.
@@ -73,13 +73,22 @@ class SqliteBackend(
             file=File(path, options),
             statements=Statements(options.prefix),
             retention=options.retention,
-            clock=None if clock is None else check_kind("clock", clock, Clock),
+            clock=check_clock(clock),
         )
 
     @classmethod
     def from_url(cls, url: str) -> Self:
         """``sqlite:///relative.db`` or ``sqlite:////absolute.db``, with the arguments of the class as options."""
         return cls(url)
+
+    @property
+    def clock(self) -> Clock | None:
+        """None = the machine's clock; tests set one."""
+        return self._store.clock
+
+    @clock.setter
+    def clock(self, clock: Clock | None) -> None:
+        self._store.clock = check_clock(clock)
 
     def __repr__(self) -> str:
         return f"SqliteBackend({self._store.file.path!r})"

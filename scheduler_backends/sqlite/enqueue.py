@@ -5,22 +5,25 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from scheduler.abilities import WakeReason
 from scheduler.errors import BackendError, ConfigError
 from scheduler.jobs import NewJob
 from scheduler.leases import Enqueued
 from scheduler.limits import check_all
-from scheduler_backends.sql.columns import JobRow
+from scheduler_backends.sql.columns import COLUMNS, SQLITE_TYPES, JobRow
 from scheduler_backends.sql.connections import Execute, Parameters, executor
 from scheduler_backends.sql.decoding import job_of
 from scheduler_backends.sql.encoding import Moments, moments_of, stored_job, values_of
 from scheduler_backends.sql.moments import WAKE_HORIZON
 from scheduler_backends.sql.slices import slices
 from scheduler_backends.sqlite import schema
-from scheduler_backends.sqlite.errors import OUTSIDE_ERRORS, translated
-from scheduler_backends.sqlite.store import Store, accept_any_text
+from scheduler_backends.sqlite.connection import any_text
+from scheduler_backends.sqlite.errors import OUTSIDE_ERRORS, cause_of, translated
+from scheduler_backends.sqlite.store import Store
+
+_IS_TEXT: Final = tuple(SQLITE_TYPES[column.type] == "TEXT" for column in COLUMNS.values())
 
 
 class EnqueueHooks:
@@ -28,7 +31,6 @@ class EnqueueHooks:
 
     _store: Store
 
-    @accept_any_text
     def _enqueue(self, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
         self._store.file.check_open()
         results: list[Enqueued] = []
@@ -54,8 +56,9 @@ class EnqueueHooks:
         Waiters notice the caller's commit in the file's log.
         """
         checked = check_all("jobs", jobs, NewJob)
-        execute = executor(connection, vendor="sqlite", driver=sqlite3.Connection, of_driver=_run_on)
+        self._store.file.check_open()
         try:
+            execute = executor(connection, vendor="sqlite", driver=sqlite3.Connection, of_driver=_run_on)
             self._check_file(execute)
             if not self._store.file.is_open:  # otherwise its schema was checked
                 options = self._store.file.options
@@ -69,9 +72,11 @@ class EnqueueHooks:
                 results.append(self._result(execute, job, moments, is_stored=cursor.rowcount == 1))
             return results
         except Exception as error:
-            cause = getattr(error, "orig", error)  # SQLAlchemy wraps the driver's
+            cause = getattr(error, "orig", error)  # SQLAlchemy wraps the driver's, and so does Django
+            if isinstance(error.__cause__, sqlite3.Error):
+                cause = error.__cause__
             if isinstance(cause, OUTSIDE_ERRORS):
-                raise translated(cause, self._store.file.path) from error
+                raise translated(cause, self._store.file.path) from cause_of(error)
             raise
 
     def _insert_all(
@@ -89,10 +94,14 @@ class EnqueueHooks:
     def _result(self, execute: Execute, job: NewJob, moments: Moments, *, is_stored: bool) -> Enqueued:
         if is_stored:
             return Enqueued(job=stored_job(job, *moments), is_new=True)
-        found = execute(self._store.statements.find, (job.queue, job.id)).fetchone()
+        # Text as bytes: it may not be UTF-8, and the connection may be the caller's.
+        found = execute(self._store.statements.find_bytes, (job.queue, job.id)).fetchone()
         if found is None:
             raise BackendError(f"job {job.id} was neither stored nor found")
-        row = JobRow._make(found)
+        row = JobRow._make(
+            any_text(value) if is_text and value is not None else value
+            for value, is_text in zip(found, _IS_TEXT, strict=True)
+        )
         return Enqueued(job=job_of(row, moments.created_at), is_new=row.nonce == job.nonce)
 
     def _check_file(self, execute: Execute) -> None:

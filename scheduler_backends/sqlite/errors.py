@@ -44,10 +44,17 @@ _PERMANENT_SYSTEM_ERRORS: Final = frozenset({errno.EACCES, errno.EPERM, errno.ER
 
 OUTSIDE_ERRORS: Final = (sqlite3.Error, sqlite3.Warning, OSError, OverflowError, UnicodeError, MemoryError)
 """What sqlite3 and the system raise. Everything else that a call raises is a bug of this library."""
+_UNDECODABLE: Final = "Could not decode to UTF-8"
+"""How the driver's message begins. It goes on with the text that cannot be decoded."""
 
 
 class UndecodableTextError(BackendError):
     """A text in the file is not UTF-8, and the connection does not accept that."""
+
+
+def cause_of(error: Exception) -> Exception:
+    """Return what the library's error for *error* shows as its cause: without stored text."""
+    return sqlite3.OperationalError(_UNDECODABLE) if _is_undecodable(error) else error
 
 
 def translated(error: Exception, path: str) -> BackendError:
@@ -66,13 +73,17 @@ def translated(error: Exception, path: str) -> BackendError:
 
 
 def _of_other_kind(error: Exception, path: str) -> BackendError:
-    if isinstance(error, sqlite3.Error) and "Could not decode to UTF-8" in str(error):
-        return UndecodableTextError(f"{path}: {error}")
+    if _is_undecodable(error):
+        return UndecodableTextError(f"{path} has a text that is not UTF-8")
     if isinstance(error, sqlite3.Error) and ("no such table" in str(error) or "no such column" in str(error)):
         return SchemaMismatch(f"{path}: {error}: run `python -m scheduler_backends.sql migrate URL`")
     if isinstance(error, UnicodeError):  # its text shows what could not be encoded, perhaps a part of a job
         return BackendError(f"{path} cannot store or return a text that is not UTF-8")
     return BackendError(f"{path}: {error}")
+
+
+def _is_undecodable(error: Exception) -> bool:
+    return isinstance(error, sqlite3.Error) and _UNDECODABLE in str(error)
 
 
 def is_of_connection(error: BaseException | None) -> bool:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from scheduler.errors import BackendClosed, BackendError, BackendUnavailable
 from scheduler.processes import PerProcess, suspend_at_forks, suspend_briefly
 from scheduler_backends.sqlite.connection import Connection, check_sqlite, is_empty
-from scheduler_backends.sqlite.errors import OUTSIDE_ERRORS, is_of_connection, translated
+from scheduler_backends.sqlite.errors import OUTSIDE_ERRORS, cause_of, is_of_connection, translated
 from scheduler_backends.sqlite.gate import Gate
 from scheduler_backends.sqlite.opening import Opening
 from scheduler_backends.sqlite.options import Options
@@ -116,14 +116,14 @@ class File:
         with mine.writer.lock.entry(), mine.reader.lock.entry(), mine.watcher.lock.entry():
             mine.drop_all()
 
-    def suspend(self) -> Callable[[], None]:
+    def suspend(self, resumes: list[Callable[[], None]]) -> None:
         """
-        Close the connections, and let nobody use one until the returned function is called. See `Suspendable`.
+        Close the connections, and let nobody use one until *resumes* are called. See `Suspendable`.
 
         SQLite counts its locks within a process. A forked child with copies of its parent's connections would take no
         locks of its own, and other processes would delete the write-ahead log that it uses.
         """
-        return self._open.get(Open).suspend(self.options.timeout)
+        self._open.get(Open).suspend(self.options.timeout, resumes)
 
     @contextmanager
     def _using(self, slot: Slot) -> Iterator[None]:
@@ -136,8 +136,8 @@ class File:
             yield
         except OUTSIDE_ERRORS as error:
             if is_of_connection(error):
-                slot.drop()
-            raise translated(error, self.path) from error
+                self._open.get(Open).drop(slot)
+            raise translated(error, self.path) from cause_of(error)
         finally:
             slot.lock.release_mine()
 
@@ -156,6 +156,7 @@ class File:
             gate.leave()
 
     def _check_file(self, mine: Open, slot: Slot) -> None:
+        mine.check_descriptors()
         # What is committed to a file that was removed or replaced would be lost, and nobody would know.
         if slot.connection is None or slot.connection.is_current(self.path):
             return

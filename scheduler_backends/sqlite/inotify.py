@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import struct
 import threading
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from typing import Final
 
 from scheduler.processes import PerProcess
+from scheduler.sleeping import Ownership
 
 _MODIFY: Final = 0x2
 # A change of its mode or of its links, which a removal causes while it is open; a removal or a move.
@@ -59,14 +61,17 @@ class _Instance:
 
     def __init__(self) -> None:
         self.descriptor = -1
+        self._own: Ownership | None = None
         # Guards everything here, and the reading of events. Re-entrant for a signal handler that closes another waiter.
         self._lock = threading.RLock()
         self._subscriptions: dict[int, list[Subscription]] = {}
 
     def add(self, path: str, wake: Callable[[], None]) -> Subscription:
         with self._lock:
-            if self.descriptor < 0:
+            if not self._is_open():
+                self._forget()
                 self.descriptor = _call("inotify_init1", os.O_NONBLOCK | os.O_CLOEXEC)
+                self._own = Ownership(self.descriptor)
             try:
                 watch = _call("inotify_add_watch", self.descriptor, os.fsencode(path), _MASK)
             except OSError:
@@ -81,13 +86,15 @@ class _Instance:
             others = self._subscriptions.get(watch, [])
             if subscription in others:
                 others.remove(subscription)
-            if not others and self._subscriptions.pop(watch, None) is not None:
+            if not others and self._subscriptions.pop(watch, None) is not None and self._is_open():
                 with contextlib.suppress(OSError):  # it has ended with its file
                     _call("inotify_rm_watch", self.descriptor, watch)
             self._close_if_unused()
 
     def take_events(self, reader: Subscription) -> None:
         with self._lock:
+            if not self._is_open():
+                raise OSError(errno.EBADF, "the inotify descriptor was closed")
             try:
                 events = os.read(self.descriptor, _SIZE)
             except BlockingIOError:  # another waiter has read them, and has set the flags
@@ -112,9 +119,20 @@ class _Instance:
     def _close_if_unused(self) -> None:
         if not self._subscriptions and self.descriptor >= 0:
             try:
-                os.close(self.descriptor)
+                if self._is_open():
+                    os.close(self.descriptor)
             finally:
                 self.descriptor = -1
+
+    def _is_open(self) -> bool:
+        return self.descriptor >= 0 and self._own is not None and self._own.is_mine()
+
+    def _forget(self) -> None:
+        """Drop the subscriptions of an instance that somebody has closed: they are made again."""
+        for group in self._subscriptions.values():
+            for subscription in group:
+                subscription.lost = subscription.written = True
+        self._subscriptions.clear()
 
 
 def _call(name: str, *arguments: object) -> int:

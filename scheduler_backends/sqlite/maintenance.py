@@ -13,7 +13,7 @@ from scheduler_backends.sql.moments import later
 from scheduler_backends.sql.slices import SLICE, slices
 from scheduler_backends.sql.states import CODES, DEAD, SCHEDULED
 from scheduler_backends.sql.unreadable import STRAYED
-from scheduler_backends.sqlite.store import Store
+from scheduler_backends.sqlite.store import Store, accept_any_text
 
 _EXPIRED = error_document(LEASE_EXPIRED)
 
@@ -89,6 +89,7 @@ class MaintenanceHooks:
         self._store.waiters.notify(woken)
         return ready, dead
 
+    @accept_any_text  # the ids
     def _bury_stray(self, queues: Sequence[str], limit: int) -> None:
         asked: dict[str, object] = {"queues": json.dumps(queues)}
         with self._store.file.reading() as connection:

@@ -36,15 +36,17 @@ class ReadHooks:
 
     @accept_any_text
     def _list(self, queue: str, state: JobState, place: str | None, limit: int) -> tuple[Sequence[Job], str | None]:
-        position = first_position(state) if place is None else read_place(state, place)
+        position = first_position(state, "") if place is None else read_place(state, place, any_value=True)
         statement = self._store.statements.walk[state]
         jobs: list[Job] = []
         now = self._store.now()
         while True:
             # One more than asked for shows whether there is a next page.
             wanted = min(limit - len(jobs), SLICE) + 1
-            asked = {"queue": queue, "now": now, "limit": wanted}
-            asked |= zip(("priority", "key", "id"), position, strict=True)
+            asked: dict[str, object] = {"queue": queue, "now": now, "limit": wanted, "priority": position[0]}
+            for name, value in zip(("key", "id"), position[1:], strict=True):
+                bound = _as_stored(value)
+                asked |= {name: bound, f"{name}_is_text": isinstance(value, str) and bound is not value}
             with self._store.file.reading() as connection:
                 rows = connection.execute(statement, asked).fetchall()
             for row in map(JobRow._make, rows[: wanted - 1]):
@@ -83,3 +85,9 @@ class ReadHooks:
                 (found[state],) = connection.execute(statement, {"queue": queue, "now": now, "cap": cap}).fetchone()
             (oldest,) = connection.execute(self._store.statements.oldest_ready, {"queue": queue, "now": now}).fetchone()
         return queue_stats(queue, paused=paused, found=found, oldest=None if oldest is None else now - oldest)
+
+
+def _as_stored(value: object) -> object:
+    # Text that is not UTF-8 was read with surrogates, and is bound as its bytes.
+    is_utf8 = not isinstance(value, str) or value.encode(errors="ignore").decode() == value
+    return value if is_utf8 else str(value).encode("utf-8", "surrogateescape")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from scheduler_backends.sql.checks import STRAY, check_clauses
+from scheduler_backends.sql.checks import NAMES, STRAY, check_clauses
 from scheduler_backends.sql.columns import SQLITE_TYPES, column_clauses
 from scheduler_backends.sql.connections import Execute
 from scheduler_backends.sql.states import FINISHED, LEASED, RETRY_WAIT, WAITING
@@ -15,16 +15,19 @@ from scheduler_backends.sql.versions import check_version, check_versions, scrip
 # only the row.
 # STRICT and the constraints are for other programs. The library's own connections ignore the constraints: see
 # `connection`.
-_DOCUMENTS: Final = {
-    name: f"{name} IS NULL OR json_valid({name}) AND json_type({name}) = '{kind}'"
-    for name, kind in (("retry_policy", "object"), ("metadata", "object"), ("errors", "array"))
+_OWN_CHECKS: Final = {
+    "characters": (f"{NAMES} NOT GLOB '*[' || char(1, 45, 31) || char(127) || ']*' AND instr({NAMES}, char(0)) = 0"),
+    **{
+        name: f"{name} IS NULL OR json_valid({name}) AND json_type({name}) = '{kind}'"
+        for name, kind in (("retry_policy", "object"), ("metadata", "object"), ("errors", "array"))
+    },
 }
 _FIRST: Final = (
     f"""
 CREATE TABLE {{prefix}}job (
 {column_clauses(lambda column: SQLITE_TYPES[column.type])},
     PRIMARY KEY (queue, id),
-{check_clauses("{prefix}", _DOCUMENTS)}
+{check_clauses("{prefix}", _OWN_CHECKS)}
 ) STRICT""",
     f"CREATE INDEX {{prefix}}job_claim ON {{prefix}}job (queue, priority, due_at, id) WHERE state IN {WAITING}",
     f"CREATE INDEX {{prefix}}job_leased ON {{prefix}}job (queue, lease_token) WHERE state = {LEASED}",

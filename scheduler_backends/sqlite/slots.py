@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import threading
 from collections.abc import Callable
 
 from scheduler.critical import StoreLock
+from scheduler.errors import BackendClosed
+from scheduler.sleeping import Ownership
 from scheduler_backends.sqlite.connection import Connection, any_text
 from scheduler_backends.sqlite.gate import Gate
 
@@ -22,6 +27,12 @@ class Slot:
             self.connection.close()
             self.connection = None
 
+    def abandon(self) -> None:
+        """Never use the connection again, and never close it."""
+        if self.connection is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.connection))
+            self.connection = None
+
 
 class Open:
     """What one process has open. The writer's lock guards the gate."""
@@ -31,9 +42,48 @@ class Open:
         self.slots = (self.writer, self.reader, self.watcher)
         self.gate: Gate | None = None
         self.is_prepared = False  # the schema was checked
+        self._canary: Ownership | None = None  # of a pipe, open as long as connections may be
+        self._canary_lock = threading.RLock()  # guards it; re-entrant for signal handlers
+        self._is_broken = False
+
+    def check_descriptors(self) -> None:
+        """
+        Raise `BackendClosed` once somebody, such as a handler, has closed the descriptors of this process.
+
+        Those of SQLite were closed too, and their numbers may belong to other files by now. SQLite would write to
+        these, and so damage them, or the database. It can neither be used nor closed any more in this process.
+        """
+        with self._canary_lock:
+            if self._canary is None:
+                readable, writable = os.pipe()
+                os.close(writable)
+                self._canary = Ownership(readable)
+            elif not self._canary.is_mine():
+                self._is_broken = True
+            if not self._is_broken:
+                return
+        raise BackendClosed("the file descriptors of this process were closed: it must be restarted")
+
+    def drop(self, slot: Slot) -> None:
+        """Close the connection of *slot*. The caller holds its lock."""
+        if self._is_broken or (self._canary is not None and not self._canary.is_mine()):
+            slot.abandon()
+        else:
+            slot.drop()
 
     def drop_all(self) -> None:
         """Close everything. The caller holds all locks."""
+        with self._canary_lock:
+            canary, self._canary = self._canary, None
+            if canary is not None and canary.is_mine():
+                os.close(canary.descriptor)
+            elif canary is not None:
+                self._is_broken = True
+        if self._is_broken:
+            for slot in self.slots:
+                slot.abandon()
+            self.gate = None
+            return
         for slot in reversed(self.slots):  # the last writer to close removes the log
             slot.drop()
         if self.gate is not None:
@@ -46,19 +96,12 @@ class Open:
             if (connection := slot.connection) is not None:
                 connection.text_factory = any_text
 
-    def suspend(self, timeout: float) -> Callable[[], None]:
+    def suspend(self, timeout: float, resumes: list[Callable[[], None]]) -> None:
         """
         Close everything and hold all locks, as far as they can be taken in *timeout* seconds each.
 
-        Return a function that releases them.
+        Add functions to *resumes* that release them.
         """
-        # Not those of this thread: a signal handler that forks may have interrupted a call.
-        locks = [slot.lock for slot in self.slots if not slot.lock.is_mine and slot.lock.acquire(timeout)]
-        if len(locks) == len(self.slots):
+        held = [slot.lock.acquire_once(timeout, resumes) for slot in self.slots]
+        if all(held):
             self.drop_all()
-
-        def resume() -> None:
-            for lock in locks:
-                lock.release()
-
-        return resume

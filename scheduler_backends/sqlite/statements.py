@@ -8,7 +8,7 @@ from typing import Final
 from scheduler.limits import MAX_ERRORS
 from scheduler.states import JobState
 from scheduler_backends.sql.checks import MOST, STRAY
-from scheduler_backends.sql.columns import COLUMNS, STORED
+from scheduler_backends.sql.columns import COLUMNS, SQLITE_TYPES, STORED
 from scheduler_backends.sql.cursors import KEYS, goes_by_priority
 from scheduler_backends.sql.encoding import Moments
 from scheduler_backends.sql.moments import EARLIEST, LATEST
@@ -25,6 +25,9 @@ from scheduler_backends.sql.states import (
 )
 
 _COLUMNS: Final = ", ".join(COLUMNS)
+_AS_BYTES: Final = ", ".join(
+    f"CAST({name} AS BLOB)" if SQLITE_TYPES[column.type] == "TEXT" else name for name, column in COLUMNS.items()
+)
 _PRIORITIES: Final = "(VALUES (0), (1), (2), (3))"
 
 # A job stops being leased: nobody holds it any more. Only the token says who does.
@@ -46,9 +49,13 @@ _ONE_MORE: Final = f"min({{0}}, {MOST - 1}) + 1"
 # A lease whose expiry is not a moment has expired.
 _EXPIRY: Final = f"CASE WHEN lease_until BETWEEN {EARLIEST} AND {LATEST} THEN lease_until ELSE {EARLIEST} END"
 
+# The position of a walk. Text comes as bytes where it may not be UTF-8.
+_KEY: Final = "iif(:key_is_text, CAST(:key AS TEXT), :key)"
+_ID: Final = "iif(:id_is_text, CAST(:id AS TEXT), :id)"
+
 # The condition that a waiting job comes after a position and is not due, as one bound. Of two bounds SQLite uses one
 # for the index, and so each page would begin at the present moment, or the first page at the oldest ready job.
-_AFTER_AND_NOT_DUE: Final = "(due_at, id) > (max(:key, :now + 1), CASE WHEN :key > :now THEN :id ELSE '' END)"
+_AFTER_AND_NOT_DUE: Final = f"(due_at, id) > (max(:key, :now + 1), CASE WHEN :key > :now THEN {_ID} ELSE '' END)"
 
 _WAITING: Final = f"queue = :queue AND priority IN (0, 1, 2, 3) AND state IN {WAITING}"
 _NOT_DUE_STATES: Final[Mapping[JobState, str]] = {
@@ -67,7 +74,7 @@ _IN_STATE: Final[Mapping[JobState, str]] = {
 }
 
 _AFTER: Final[Mapping[JobState, str]] = {
-    **{state: f"{_IN_STATE[state]} AND ({key}, id) > (:key, :id)" for state, key in KEYS.items()},
+    **{state: f"{_IN_STATE[state]} AND ({key}, id) > ({_KEY}, {_ID})" for state, key in KEYS.items()},
     **{state: f"{waiting} AND {_AFTER_AND_NOT_DUE}" for state, waiting in _NOT_DUE_STATES.items()},
 }
 
@@ -91,6 +98,7 @@ WHERE j.state = {LEASED} AND j.queue = q.value AND j.lease_token = :token"""
         self.insert = f"""INSERT INTO {job} ({", ".join(inserted)}, state)
 VALUES ({", ".join("?" for _ in inserted)}, {SCHEDULED}) ON CONFLICT DO NOTHING"""
         self.find = f"SELECT {_COLUMNS} FROM {job} WHERE queue = ? AND id = ?"
+        self.find_bytes = f"SELECT {_AS_BYTES} FROM {job} WHERE queue = ? AND id = ?"
         # Whether a lease call can get anything. It needs no write lock, so an idle worker takes none.
         self.any_work = f"SELECT EXISTS (SELECT 1 {cells}) OR EXISTS (SELECT 1 {held})"
         # For waiters: whether a job is ready, and when the next one is due.

@@ -12,6 +12,7 @@ from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from scheduler.clock import Clock
 from scheduler.leases import Lease
+from scheduler.limits import now_of
 from scheduler.queues import Retention
 from scheduler.waiting import WaiterRegistry
 from scheduler_backends.sql.connections import Parameters
@@ -49,7 +50,7 @@ class Store:
 
     def now(self) -> int:
         """Return microseconds since 1970."""
-        return time.time_ns() // 1_000 if self.clock is None else to_micros(self.clock.now())
+        return time.time_ns() // 1_000 if self.clock is None else to_micros(now_of(self.clock))
 
     def change_held(self, statement: str, leases: Sequence[Lease], parameters: Sequence[Parameters]) -> list[Lease]:
         """Run *statement* once for each lease and return those for which it changed nothing: the refused."""

@@ -305,6 +305,32 @@ def test_max_memory_ends_the_run(application):
     assert "MiB" in command.output
 
 
+_DAMAGED = """
+from app import *
+from scheduler.errors import BackendError
+
+class Damaged(SqliteBackend):
+    def _stats(self, queues):
+        if queues is None or "bad" in queues:
+            raise BackendError("a record of queue bad is damaged")
+        return super()._stats(queues)
+
+worker.backend = Damaged(folder / "jobs.db", retention=Retention(succeeded=3600))
+"""
+
+
+@pytest.mark.parametrize("option", [["--burst"], ["--max-jobs", "3"], ["--max-memory", "1"]], ids=" ".join)
+def test_a_queue_that_cannot_be_counted_switches_off_no_limit(application, option):
+    (application.folder / "damaged.py").write_text(_DAMAGED)
+    application.producer.enqueue_many([application.producer.new_job("say") for _ in range(3)])
+    command = application.start("damaged:worker", *option, "--queues", "default,bad")
+    assert command.ended() == 0, command.output
+    assert command.output.count("cannot be checked at the start: a record of queue bad is damaged") == 1
+    if option == ["--burst"]:
+        assert application.states() == {"succeeded": 3}
+        assert command.output.count("Queue bad is left out of --burst") == 1
+
+
 def test_logs_are_json_lines_when_asked_for(application):
     """Also the lines that a signal handler writes without the logging module."""
     command = application.start("app:worker", "--log-format", "json", "--health-port", "0")

@@ -83,7 +83,8 @@ def test_a_wrong_digest_a_lost_job_and_a_dead_one_are_differences(folder):
 def test_an_empty_folder_and_an_unknown_store_are_refused(tmp_path):
     """With a line that says what is wrong."""
     assert run(tmp_path).returncode == 2
-    done = run(tmp_path.parent, "--backend", "nosuch://store")
+    (tmp_path / "file").write_text("content")
+    done = run(tmp_path, "--backend", "nosuch://store")
     assert done.returncode == 2
     assert "nosuch://" in done.stderr
     assert "Traceback" not in done.stderr

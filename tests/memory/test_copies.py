@@ -7,6 +7,9 @@ import pickle
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
+from memory.inside import check_inside
 from memory.moves import QUEUE, add, complete, lease, new
 from scheduler.jobs import ErrorRecord, Job, Priority
 from scheduler.leases import Completion
@@ -24,11 +27,12 @@ def _stored(backend: MemoryBackend, job_id: str) -> dict[str, str]:
 
 def test_changing_metadata_that_a_caller_holds_has_no_effect() -> None:
     backend = MemoryBackend()
-    asked = new(metadata={"kind": "stored"})
+    given = {"kind": "stored"}
+    asked = new(metadata=given)
     (enqueued,) = backend.enqueue([asked])
     held = [enqueued.job, backend.get(QUEUE, [asked.id])[asked.id], backend.list(QUEUE, JobState.READY).jobs[0]]
     held += [backend.enqueue([asked])[0].job, lease(backend)[0].job]
-    for mapping in (asked.metadata, *(job.metadata for job in held)):
+    for mapping in (given, *(job.metadata for job in held)):
         assert mapping == {"kind": "stored"}
         mapping["kind"] = "changed"  # type: ignore[index]
         assert _stored(backend, asked.id) == {"kind": "stored"}
@@ -135,3 +139,15 @@ def test_a_job_has_every_value_in_its_field() -> None:
     assert stored.job() == replace(running, state=JobState.LEASED, lease_owner="worker", lease_expires_at=moment)
     stored.state = JobState.SUCCEEDED
     assert stored.job() == replace(running, state=JobState.SUCCEEDED, finished_at=stored.finished_at, result=b"result")
+
+
+def test_a_job_that_cannot_be_stored_does_not_stop_the_store() -> None:
+    """Not even one whose fields were set around the checks."""
+    backend = MemoryBackend()
+    add(backend)
+    broken = new()
+    object.__setattr__(broken, "priority", 9)
+    with pytest.raises(IndexError):
+        backend.enqueue([broken])
+    check_inside(backend)
+    assert len(lease(backend, 10)) == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import ClassVar
 
@@ -10,8 +10,8 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from damaged_rows import ROWS, Garbage
-from scheduler.testing.contract import BackendContract, Damage
+from damaged_rows import IDS, ROWS
+from scheduler.testing.contract import BackendContract, Damage, IdDamage
 from scheduler.testing.contract.fixtures import ContractFixtures
 from scheduler.testing.contract.suite import SequencesContract
 from scheduler.testing.harness import OpenBackend
@@ -20,20 +20,20 @@ from servers import binaries
 from servers.pgbouncer import PgBouncer
 
 
-def _writes(garbage: Garbage) -> Callable[[PostgresBackend, str, str], None]:
-    value = "%s::jsonb" if garbage.column in ("retry_policy", "metadata", "errors") else "%s"
-    update = f"UPDATE contract.job SET {garbage.column} = {value} WHERE queue = %s AND id = %s"
+def _writes(columns: Mapping[str, object]) -> Callable[[PostgresBackend, str, str], None]:
+    values = ", ".join(f"{name} = %s{'::jsonb' * (name in ('retry_policy', 'metadata', 'errors'))}" for name in columns)
+    update = f"UPDATE contract.job SET {values} WHERE queue = %s AND id = %s"
 
     def write(backend: PostgresBackend, queue: str, id: str) -> None:
         url = backend._store.database.engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
         with psycopg.connect(url, autocommit=True) as other:
             try:
-                changed = other.execute(update, (garbage.value, queue, id))
+                changed = other.execute(update, (*columns.values(), queue, id))
             except psycopg.errors.CheckViolation:
                 checks = "SELECT conname FROM pg_constraint WHERE conrelid = 'contract.job'::regclass AND contype = 'c'"
                 for (name,) in other.execute(checks).fetchall():
                     other.execute(f"ALTER TABLE contract.job DROP CONSTRAINT {name}")
-                changed = other.execute(update, (garbage.value, queue, id))
+                changed = other.execute(update, (*columns.values(), queue, id))
             assert changed.rowcount == 1
 
     return write
@@ -46,11 +46,14 @@ class TestPostgresBackend(BackendContract):
     damages: ClassVar[dict[str, Damage]] = {
         name: Damage(
             field=garbage.column,
-            write=_writes(garbage),
+            write=_writes({garbage.column: garbage.value}),
             states=garbage.states,
             repaired_by_requeue=garbage.repaired_by_requeue,
         )
         for name, garbage in ROWS.items()
+    }
+    damages_of_id: ClassVar[dict[str, IdDamage]] = {
+        name: IdDamage(write=_writes(columns)) for name, columns in IDS.items()
     }
     examples = 8  # every step is a round trip; more are drawn below
 

@@ -10,6 +10,7 @@ import threading
 import traceback
 import uuid
 from contextlib import suppress
+from urllib.parse import urlencode
 
 import psycopg
 import pytest
@@ -257,6 +258,22 @@ def test_a_refused_login_will_not_pass(login, postgres_url):
         assert type(caught.value) is BackendError, url
         assert "login" in str(caught.value)
         backend.close()
+
+
+@pytest.mark.parametrize("options", ["-c nonsense=1", "-c statement_timeout=soon", "-c block_size=1", "--nonsense"])
+def test_options_that_the_server_refuses_are_not_waited_for(postgres_url, options):
+    backend = PostgresBackend(f"{postgres_url}?{urlencode({'options': options})}")
+    with pytest.raises(BackendError) as caught:
+        backend.ping()
+    assert type(caught.value) is BackendError
+    backend.close()
+
+
+@pytest.mark.parametrize("url", ["//h/a%00b", "//a%00b@h/d", "//u:a%00b@h/d", "//h/d?application_name=%00"])
+def test_a_url_with_nul_is_refused(url):
+    with pytest.raises(ConfigError) as refusal:
+        PostgresBackend(f"postgresql:{url}")
+    assert "NUL" in str(refusal.value)
 
 
 def test_a_worker_whose_login_is_refused_ends_at_its_start_and_says_why(login):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ from django.db import transaction as django_transaction
 from django.db.utils import ConnectionHandler
 from sqlalchemy.orm import Session
 
+from broken_connections import BROKEN, PAYLOAD
 from scheduler.errors import BackendError, BackendUnavailable, ConfigError, SchemaMismatch
 from scheduler.jobs import NewJob
 from scheduler.producer import Producer
@@ -262,3 +264,14 @@ def test_a_delay_counts_from_the_statement_not_from_the_start_of_the_transaction
         due_now, later = backend.enqueue_with(connection, [new_job(), new_job(delay=10.0)])
     assert (due_now.job.created_at - started).total_seconds() >= 0.2
     assert (later.job.due_at - started).total_seconds() >= 10.2
+
+
+@pytest.mark.parametrize(("connection", "expected"), BROKEN.items(), ids=lambda value: value.__name__)
+def test_a_connection_that_cannot_be_used_is_an_error_of_ours(backend, engine, connection, expected):
+    backend.migrate()
+    away = sa.make_url("postgresql+psycopg://nobody@127.0.0.1:1/nothing")
+    with ExitStack() as stack, pytest.raises(expected) as caught:
+        backend.enqueue_with(connection(engine, away, stack), [new_job(payload=PAYLOAD)])
+    assert getattr(caught.value, "field", "connection") == "connection"
+    assert PAYLOAD.decode() not in "".join(traceback.format_exception(caught.value))
+    assert not any(backend.stats(["shop"])[0].counts.values())

@@ -84,6 +84,23 @@ def test_a_handler_that_closes_all_descriptors_harms_its_own_process_at_most(pla
     assert worker.ended() in {0, 1, 4}, worker.output
 
 
+def test_a_worker_goes_on_after_a_handler_has_closed_all_descriptors(place, store):
+    """Except on SQLite, whose own files are closed then: the worker says so and ends."""
+    closing = place.add("descriptors", max_retries=1)
+    worker = place.worker("hostile:worker", "--processes", "1", GRACE="2")
+    if store == "sqlite":
+        assert worker.ended() == 5, worker.output
+        assert "the file descriptors of this process were closed" in worker.output
+        return
+    place.until_finished(closing)
+    calm = [place.add("calm") for _ in range(10)]
+    place.until_finished(*calm)
+    assert place.states(calm) == {"succeeded": 10}
+    assert len({line.process for line in place.lines()}) == 1
+    worker.signal(signal.SIGTERM)
+    assert worker.ended() == 0, worker.output
+
+
 def test_neighbours_of_a_poison_job_never_end_in_dead_because_of_it(place):
     """It takes each of them down at most twice; from then on it runs apart from those."""
     poison = place.add("poison", max_retries=2)

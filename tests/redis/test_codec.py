@@ -74,9 +74,9 @@ def test_a_job_either_can_be_read_or_says_what_cannot(record, past, state):
     """Whatever the bytes are, reading raises nothing, and a lease call leases it exactly if nothing is unreadable."""
     job = codec.job_of(PARTITION, b"x", [state.encode(), record, past, b"0", b"", b""])
     assert (job.id, job.state) == ("x", state)
-    leases, damaged = codec.leases_of(PARTITION, [b"x"], [record], [b"x", past], "w", "0" * 32, 0)
+    leases, damaged = codec.leases_of(PARTITION, [b"x"], [record], [b"x", past], "w", "0" * 32, b"0")
     assert len(leases) == (not job.unreadable)
-    assert damaged == ([(b"x", record, past)] if job.unreadable else [])
+    assert [(raw, whole) for raw, whole, _ in damaged] == ([(b"x", record)] if job.unreadable else [])
     if job.unreadable:
         assert job.last_error.kind == UNREADABLE
         assert all(field in job.last_error.message for field in job.unreadable)

@@ -78,7 +78,7 @@ def test_a_job_of_a_later_format_waits_for_a_release_that_knows_it(new_backend, 
     place = Keys(backend.config.prefix).partition("default", 1, 0).key("jobs")
     add(backend, *(f"new{number}" for number in range(3)), "good", max_retries=0)
     records = {f"new{number}": raw.hget(place, f"new{number}") for number in range(3)}
-    later = {one: record[:16] + b"\x02" + record[17:] for one, record in records.items()}
+    later = {one: record[:16] + b"\x03" + record[17:] for one, record in records.items()}
     raw.hset(place, mapping=later)
     assert ids(lease(backend)) == ["good"]
     for _ in range(5):
@@ -89,7 +89,7 @@ def test_a_job_of_a_later_format_waits_for_a_release_that_knows_it(new_backend, 
     assert {(job.state, job.attempts, job.crashes) for job in jobs.values()} == {(JobState.RETRY_WAIT, 0, 0)}
     assert {one: raw.hget(place, one) for one in later} == later
     (told,) = warnings(caplog)  # in a minute of real time
-    assert "format 2" in told
+    assert "format 3" in told
     raw.hset(place, mapping=records)  # what a newer release reads
     clock.advance(120.0)
     backend.promote_due(["default"], 100)
@@ -106,7 +106,7 @@ def test_recovery_leaves_a_job_of_a_later_format_its_attempts(new_backend, redis
     for _ in range(3):
         raw.hset(place("jobs"), "new", record)
         assert ids(lease(backend)) == ["new"]
-        raw.hset(place("jobs"), "new", record[:16] + b"\x02" + record[17:])
+        raw.hset(place("jobs"), "new", record[:16] + b"\x03" + record[17:])
         clock.advance(120.0)
         assert backend.recover_expired(["default"], 100).dead == 0
     assert not raw.exists(place("history"))

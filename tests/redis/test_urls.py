@@ -109,6 +109,10 @@ def test_options_of_the_url_go_before_those_of_the_arguments():
         ("rediss://localhost?ssl_cert_reqs=", "ssl_cert_reqs"),
         ("rediss://localhost?ssl_cert_reqs=none&ssl_check_hostname=true", "ssl_check_hostname"),
         ("redis://localhost?ssl_ca_certs=/etc/ca.pem", "ssl_ca_certs"),
+        ("rediss://localhost?ssl_ca_certs=/nowhere/ca.pem", "ssl_ca_certs"),
+        ("rediss://localhost?ssl_ca_certs=/", "ssl_ca_certs"),
+        ("rediss://localhost?ssl_certfile=/nowhere/cert.pem", "ssl_certfile"),
+        ("rediss://localhost?ssl_keyfile=%00", "ssl_keyfile"),
         ("unix:///run/redis.sock?ssl_cert_reqs=none", "ssl_cert_reqs"),
     ],
 )

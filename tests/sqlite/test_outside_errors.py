@@ -198,3 +198,45 @@ def test_reading_waits_for_no_writer(path, first):
     waiter.close()
     backend.close()
     made.close()
+
+
+CLOSES = """
+import os, sys, tempfile
+from scheduler.errors import BackendClosed
+from scheduler.jobs import NewJob
+from scheduler_backends.sqlite import SqliteBackend
+
+backend = SqliteBackend(sys.argv[1])
+backend.enqueue([NewJob(type="t", id=str(number)) for number in range(100)])
+backend.stats()
+waiter = backend.waiter(["default"])
+waiter.wait(0.0)
+os.closerange(3, 1_024)
+others = [open(sys.argv[1] + f".{number}", "w+b", buffering=0) for number in range(50)]
+for call in (backend.stats, lambda: backend.enqueue([NewJob(type="t")]), backend.ping):
+    try:
+        call()
+    except BackendClosed as error:
+        assert "closed" in str(error)
+    else:
+        raise AssertionError("the connections were used")
+try:
+    waiter.wait(1.0)
+except OSError:
+    pass
+waiter.close()
+backend.close()
+for other in others:
+    assert os.fstat(other.fileno()).st_size == 0, "written to another's file"
+    other.write(b"x")
+"""
+
+
+def test_once_somebody_has_closed_all_descriptors_no_other_file_is_touched(path):
+    """Their numbers belong to others then, which SQLite would read, write and close."""
+    command = [sys.executable, "-c", CLOSES, str(path)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    with closing(sqlite3.connect(path)) as other:
+        assert other.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert other.execute("SELECT count(*) FROM scheduler_job").fetchone() == (100,)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+import traceback
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 
 import django
 import pytest
@@ -14,6 +15,7 @@ from django.db import transaction as django_transaction
 from django.db.utils import ConnectionHandler
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
+from broken_connections import BROKEN, PAYLOAD
 from scheduler.errors import BackendError, ConfigError, SchemaMismatch
 from scheduler.jobs import NewJob
 from scheduler_backends.sql.columns import STORED
@@ -258,3 +260,14 @@ def test_a_file_without_the_schema_is_refused_where_nothing_may_migrate(path, en
     with pytest.raises(SchemaMismatch, match="migrate"), explicit_sqlite3(path, engine) as connection:
         backend.enqueue_with(connection, [new_job()])
     backend.close()
+
+
+@pytest.mark.parametrize(("connection", "expected"), BROKEN.items(), ids=lambda value: value.__name__)
+def test_a_connection_that_cannot_be_used_is_an_error_of_ours(backend, engine, connection, expected):
+    backend.migrate()
+    away = sa.make_url("sqlite:////nowhere/jobs.db")
+    with ExitStack() as stack, pytest.raises(expected) as caught:
+        backend.enqueue_with(connection(engine, away, stack), [new_job(payload=PAYLOAD)])
+    assert getattr(caught.value, "field", "connection") == "connection"
+    assert PAYLOAD.decode() not in "".join(traceback.format_exception(caught.value))
+    assert not any(backend.stats(["shop"])[0].counts.values())

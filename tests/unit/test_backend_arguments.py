@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from scheduler import Backend, ConfigError
+from scheduler import Backend, ConfigError, Retention
+from scheduler.testing import ManualClock
 from scheduler_backends.memory import MemoryBackend
 from scheduler_backends.postgres import PostgresBackend
 from scheduler_backends.redis import RedisBackend
@@ -28,8 +29,8 @@ BUILD: dict[str, Callable[..., Backend]] = {
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        *(("retention", wrong) for wrong in (3_600, {"succeeded": 60.0}, 0, "1h")),
-        *(("clock", wrong) for wrong in (3_600, "now", ())),
+        *(("retention", wrong) for wrong in (3_600, {"succeeded": 60.0}, 0, "1h", Retention)),
+        *(("clock", wrong) for wrong in (3_600, "now", (), ManualClock)),
     ],
     ids=str,
 )
@@ -37,6 +38,22 @@ def test_an_argument_of_the_wrong_type_is_refused_when_the_backend_is_built(stor
     with pytest.raises(ConfigError) as refusal:
         BUILD[store](**{field: value})
     assert refusal.value.field == field
+
+
+@pytest.mark.parametrize("store", BUILD)
+@pytest.mark.parametrize("value", [3_600, ManualClock], ids=str)
+def test_so_is_a_clock_that_is_set_later(store: str, value: Any) -> None:
+    backend: Any = BUILD[store]()
+    with pytest.raises(ConfigError) as refusal:
+        backend.clock = value
+    assert refusal.value.field == "clock"
+
+
+@pytest.mark.parametrize("kind", [MemoryBackend, SqliteBackend, RedisBackend, PostgresBackend])
+@pytest.mark.parametrize("url", [None, 5, ["memory://"], str], ids=str)
+def test_a_url_is_text(kind: type[Backend], url: Any) -> None:
+    with pytest.raises(ConfigError):
+        kind.from_url(url)
 
 
 @pytest.mark.parametrize("value", [True, {}, "prefix"], ids=repr)

@@ -48,6 +48,7 @@ def test_a_producers_defaults() -> None:
         *(("default_timeout", value) for value in (*NO_NUMBERS, 0)),
         ("retry_policy", 3),
         ("retry_policy", "exponential"),
+        ("retry_policy", RetryPolicy),
         *(("max_payload", value) for value in (*NO_NUMBERS, 1.0, 2**30)),
     ],
     ids=lambda value: ascii(value)[:25],
@@ -142,6 +143,7 @@ def test_a_grace_is_finite_and_not_negative(field: str, value: object) -> None:
         *(("max_stuck", value) for value in (0, -1, True, 1.0, "many", math.inf)),
         ("retry_policy", None),
         ("retry_policy", 3),
+        ("retry_policy", RetryPolicy),
     ],
     ids=lambda value: ascii(value)[:25],
 )

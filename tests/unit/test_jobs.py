@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import json
 import math
 import pickle
 import re
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from enum import Enum
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -417,3 +420,38 @@ def test_the_last_error_is_the_newest() -> None:
 
 def test_a_lower_priority_number_is_sooner() -> None:
     assert sorted(Priority) == [Priority.URGENT, Priority.HIGH, Priority.NORMAL, Priority.LOW]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda metadata: metadata.update(a="2"),
+        lambda metadata: metadata.__setitem__("a", 5),
+        lambda metadata: metadata.__delitem__("a"),
+        lambda metadata: metadata.__ior__({"a": "2"}),
+        lambda metadata: metadata.setdefault("b", 5),
+        lambda metadata: metadata.pop("a"),
+        lambda metadata: metadata.popitem(),
+        lambda metadata: metadata.clear(),
+    ],
+)
+def test_metadata_is_read_only(change: Callable[[Any], object]) -> None:
+    job = NewJob(type="t", metadata={"a": "1"})
+    with pytest.raises(TypeError, match="cannot be changed"):
+        change(job.metadata)
+    assert job.metadata == {"a": "1"}
+
+
+def test_a_job_with_metadata_is_copied_and_pickled_as_it_is() -> None:
+    job = NewJob(type="t", metadata={"a": "1"})
+    pickled = pickle.loads(pickle.dumps(job))  # noqa: S301 - its own
+    for made in (pickled, copy.copy(job), copy.deepcopy(job), dataclasses.replace(job)):
+        assert made == job
+        assert made.metadata == {"a": "1"}
+        with pytest.raises(TypeError):
+            made.metadata["a"] = "2"
+    assert dataclasses.asdict(job)["metadata"] == {"a": "1"}
+    assert json.dumps(job.metadata) == '{"a": "1"}'
+    changed = {**job.metadata, "a": "2"}
+    assert dataclasses.replace(job, metadata=changed).metadata == changed
+    assert job.metadata | {"b": "2"} == {"a": "1", "b": "2"}

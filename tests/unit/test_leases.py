@@ -55,6 +55,12 @@ def test_another_queue_job_or_token_is_another_lease(other: object) -> None:
     assert other != LEASE
 
 
+@pytest.mark.parametrize("counted", ["no", None, 0, 1, []], ids=repr)
+def test_a_failure_is_counted_or_not(counted: object) -> None:
+    with pytest.raises(ConfigError, match=r"^counted: "):
+        Failure(lease=LEASE, counted=counted)  # type: ignore[arg-type]  # the point
+
+
 @pytest.mark.parametrize("delay", [-1, math.nan, math.inf, MAX_DELAY * 2, True, "1", None], ids=repr)
 def test_a_failure_refuses_a_delay_that_is_none(delay: object) -> None:
     with pytest.raises(ConfigError, match=r"^delay: "):

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from scheduler.errors import ConfigError
 from scheduler.jobs import Job, Priority
 from scheduler.leases import Recovery
 from scheduler.logs import GuardedLogger
@@ -200,3 +201,9 @@ def test_one_of_a_group_may_fail_without_silencing_the_others(order: int, caplog
         call_every_hook(metrics)
     assert counting.counts == {**{name: count * 2 for name, count in COUNTED.items()}, "stuck": 7}
     assert len(caplog.records) == len(HOOKS)
+
+
+@pytest.mark.parametrize("wrong", [5, None, CountingMetrics])
+def test_a_group_is_made_of_metrics(wrong: Metrics) -> None:
+    with pytest.raises(ConfigError, match=r"^members: "):
+        MetricsGroup(CountingMetrics(), wrong)

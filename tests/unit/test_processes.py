@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+from weakref import WeakSet
 
 import pytest
 
 from scheduler import processes
+from scheduler.critical import Interruptible, StoreLock, here
 from scheduler.processes import PerProcess, process, run_in_children, suspend_at_forks, suspend_briefly
 
 WAIT_TIMEOUT = 30.0
@@ -21,9 +26,9 @@ class Member:
     def __init__(self) -> None:
         self.suspended = self.resumed = 0
 
-    def suspend(self):
+    def suspend(self, resumes: list[Callable[[], None]]) -> None:
+        resumes.append(self.resume)
         self.suspended += 1
-        return self.resume
 
     def resume(self) -> None:
         self.resumed += 1
@@ -68,7 +73,116 @@ def test_each_of_two_forks_at_once_resumes_what_it_has_suspended():
     assert (member.suspended, member.resumed) == (2, 1)
     processes._after_in_parent()
     assert member.resumed == 2
-    assert in_child(lambda: not processes._resumes)
+    assert in_child(lambda: processes._here.suspension is None)
+
+
+class Interrupted(Member):
+    """A Ctrl-C comes while it is suspended, and another one while it is resumed."""
+
+    def suspend(self, resumes: list[Callable[[], None]]) -> None:
+        super().suspend(resumes)
+        raise KeyboardInterrupt
+
+    def resume(self) -> None:
+        super().resume()
+        if self.resumed == 1:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_ctrl_c_inside_a_fork_leaves_nothing_suspended(monkeypatch):
+    monkeypatch.setattr(processes, "_members", WeakSet())
+    members = [Interrupted(), Interrupted()]
+    for member in members:
+        suspend_at_forks(member)
+    assert in_child(lambda: True)
+    assert {(member.suspended, member.resumed > 0) for member in members} == {(0, False), (1, True)}
+    with pytest.raises(KeyboardInterrupt):
+        suspend_briefly(lambda member: member is members[0])
+    assert members[0].resumed > 0
+    assert processes._here.suspension is None
+    assert not processes._locks.get(threading.RLock)._is_owned()
+
+
+class Locked:
+    """Holds a store's lock while it is suspended."""
+
+    def __init__(self) -> None:
+        self.lock = StoreLock()
+
+    def suspend(self, resumes: list[Callable[[], None]]) -> None:
+        self.lock.acquire_once(WAIT_TIMEOUT, resumes)
+
+
+def cut_short(function: Callable[[], None], at: int) -> bool:
+    """Call *function*, which a Ctrl-C ends at the event *at* of those after its beginning. Returns whether it did."""
+    left = at + 1
+
+    def event(frame: FrameType, _event: str, _argument: object) -> None:
+        nonlocal left
+        if frame.f_code.co_filename != __file__:
+            left -= 1
+            if left == -1:
+                raise KeyboardInterrupt
+
+    with suppress(KeyboardInterrupt):
+        sys.setprofile(event)
+        try:
+            function()
+        finally:
+            sys.setprofile(None)
+    return left < 0
+
+
+def test_a_ctrl_c_at_any_step_of_a_hook_leaves_no_lock_held(monkeypatch):
+    members = [Locked(), Locked()]
+    monkeypatch.setattr(processes, "_members", WeakSet(members))
+    run = Run()
+    monkeypatch.setattr(here, "run", run)
+    for hooks in ((processes._before, processes._after_in_parent), (None, processes._after_in_parent)):
+        at = 0
+        ended = False
+        while not ended:
+            before, after = hooks
+            if before is None:
+                processes._before()
+                ended = not cut_short(after, at)
+            else:
+                ended = not cut_short(before, at)
+                after()
+            assert not any(member.lock.is_mine for member in members), f"after a Ctrl-C at {at}"
+            assert not processes._locks.get(threading.RLock)._is_owned()
+            assert (run.depth, processes._here.suspension) == (0, None)
+            at += 1
+        assert at > 5
+
+
+class Run(Interruptible):
+    """Notes how deep in critical sections it is while the process forks."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.left_within: list[int] = []
+
+    def left(self) -> None:
+        self.left_within.append(self.depth)
+
+
+def test_no_interrupt_lands_from_the_first_hook_to_the_last(monkeypatch):
+    run = Run()
+    monkeypatch.setattr(here, "run", run)
+    member = Member()
+    depths: list[int] = []
+    monkeypatch.setattr(member, "suspend", lambda resumes: depths.append(run.depth) or resumes.append(resume))
+
+    def resume() -> None:
+        depths.append(run.depth)
+
+    suspend_at_forks(member)
+    assert in_child(lambda: run.depth == 0)
+    assert depths == [1, 1]
+    assert run.depth == 0
+    assert not run.left_within  # it would be raised inside the hook, and dropped
 
 
 def test_some_may_be_suspended_without_a_fork():

@@ -328,6 +328,9 @@ def test_what_a_serializer_refuses_is_an_invalid_payload(backend: Backend, answe
         ("config", {"config": JsonSerializer()}),
         ("config", {"config": {"default_queue": "mail"}}),
         ("serializer", {"serializer": logging}),
+        ("serializer", {"serializer": JsonSerializer}),
+        ("logger", {"logger": "jobs"}),
+        ("logger", {"logger": logging.Logger}),
         ("serializer", {"serializer": 5}),
         ("metrics", {"metrics": Metrics}),
         ("metrics", {"metrics": object()}),
@@ -376,6 +379,16 @@ def test_all_are_checked_before_any_is_stored(backend: FaultyBackend, field: str
 def test_many_are_an_iterable(producer: Producer, bad: Sequence[NewJob]) -> None:
     with pytest.raises(InvalidJob, match=r"^jobs: must be an iterable of NewJob"):
         producer.enqueue_many(bad)
+
+
+def test_a_subclass_of_new_job_is_refused(producer: Producer) -> None:
+    """Its class may leave out the checks."""
+
+    class Mail(NewJob):
+        def __post_init__(self) -> None: ...
+
+    with pytest.raises(InvalidJob, match=r"^jobs: must be plain NewJob objects"):
+        producer.enqueue_many([Mail(type="send")])
 
 
 def test_an_iterable_that_fails_stores_nothing(producer: Producer, backend: FaultyBackend) -> None:

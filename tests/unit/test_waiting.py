@@ -257,6 +257,6 @@ def test_no_descriptors_left_is_an_error_of_ours(waiting, monkeypatch):
     def refuse() -> None:
         raise OSError("Too many open files")
 
-    monkeypatch.setattr("scheduler.waiting.socket.socketpair", refuse)
+    monkeypatch.setattr("scheduler.sleeping.socket.socketpair", refuse)
     with pytest.raises(BackendUnavailable, match="Too many"):
         DescriptorWaiter(waiting.registry, ["a"], PipeSource)

@@ -11,6 +11,7 @@ import pytest
 
 from scheduler.errors import ConfigError, DuplicateHandler, HandlerError, InvalidHandler
 from scheduler.jobs import Job
+from scheduler.retry import RetryPolicy
 from scheduler.worker import JobContext
 from scheduler.worker.handlers import Handler, Handlers
 
@@ -170,6 +171,17 @@ def test_a_type_that_no_job_can_have_is_refused(job_type: str) -> None:
     with pytest.raises(ConfigError) as raised:
         register(print, job_type)
     assert raised.value.field == "type"
+
+
+def test_the_class_of_a_retry_policy_is_none() -> None:
+    """It has the method, which fails when it is called."""
+    with pytest.raises(ConfigError, match=r"^retry_policy: .*the class RetryPolicy"):
+        Handlers().register("send", Handler(function=lambda job, ctx: None, retry_policy=RetryPolicy))  # type: ignore[arg-type]
+
+
+def test_an_interrupt_is_wanted_or_not() -> None:
+    with pytest.raises(ConfigError, match=r"^interrupt: "):
+        Handlers().register("send", Handler(function=lambda job, ctx: None, interrupt="no"))  # type: ignore[arg-type]
 
 
 def test_a_retry_policy_that_tells_no_delay_is_refused() -> None:

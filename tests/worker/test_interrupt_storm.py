@@ -28,6 +28,8 @@ from scheduler.testing import drain
 from scheduler.worker import JobContext
 from worker.harness import SOON, WorkerHarness
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # while threads run: part of the storm
+
 _THREADS = 4
 _LONGEST = 0.04  # seconds until an interrupt
 
@@ -88,6 +90,7 @@ class Restless:
             lambda ctx: self.metrics.counts,
             lambda ctx: ctx.cancelled.is_set(),
             lambda ctx: self._held(),
+            lambda ctx: _fork(),
         ]
 
     def _held(self) -> None:
@@ -113,6 +116,14 @@ class Restless:
             assert self._lock.acquire(timeout=SOON)
             assert self._condition.acquire(timeout=SOON)
             assert self.metrics._locks.get(threading.RLock).acquire(timeout=SOON)
+
+
+def _fork() -> None:
+    """A child that ends at once: what counts is what the fork does to the parent."""
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
 
 
 def assert_every_call_works(harness: WorkerHarness) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import socket
+from collections import deque
 from collections.abc import Callable
 
 import pytest
 
 from scheduler.abilities import WakeReason
 from scheduler.errors import BackendUnavailable
+from scheduler.sleeping import Sleeper
 from scheduler.worker.listener import Listener
 
 
@@ -93,3 +98,53 @@ def test_an_interrupt_ends_the_wait_also_one_that_has_not_begun() -> None:
     listener.interrupt()
     listener.close()
     assert waiter.done == ["interrupt", "close"]
+
+
+def test_a_waiter_whose_descriptors_were_closed_is_replaced() -> None:
+    broken, whole = Waiter(OSError(errno.EBADF, "closed")), Waiter(WakeReason.NONE)
+    waiters, rings = [broken, whole], list[str]()
+    listener = listening(lambda: waiters.pop(0), rings)
+    assert 0.0 < listener.listen() < 1.0
+    assert broken.done == ["close"]
+    assert rings == ["pump", "promoter"], "notifications may have been missed"
+    assert listener.listen() == 0.0
+    listener.close()
+    assert whole.done == ["close"]
+
+
+def test_waiters_are_not_replaced_for_ever_nor_for_another_error() -> None:
+    with pytest.raises(OSError, match="disk"):
+        listening(making(Waiter(OSError(errno.EIO, "disk"))), []).listen()
+    made: list[Waiter] = []
+
+    def make() -> Waiter:
+        made.append(Waiter(OSError(errno.EBADF, "closed")))
+        return made[-1]
+
+    listener = listening(make, [])
+    with pytest.raises(OSError, match="closed"):
+        deque((listener.listen() for _ in range(100)), maxlen=0)
+    assert 2 < len(made) < 50
+
+
+def test_closed_descriptors_that_are_now_anothers_are_left_alone() -> None:
+    sleeper = Sleeper()
+    numbers = [sleeper._woken.fileno(), sleeper._waker.fileno()]
+    ends = socket.socketpair()
+    try:
+        for number in numbers:
+            os.dup2(ends[0].fileno(), number)  # as if it had been closed, and opened for another file
+        ends[1].send(b"for somebody else")
+        with pytest.raises(OSError, match="closed"):
+            sleeper.sleep(1.0)
+        sleeper.wake()
+        sleeper.close()
+        assert os.read(numbers[0], 100) == b"for somebody else"
+        ends[1].setblocking(False)
+        with pytest.raises(BlockingIOError):
+            ends[1].recv(1)
+    finally:
+        for number in numbers:
+            os.close(number)
+        for end in ends:
+            end.close()

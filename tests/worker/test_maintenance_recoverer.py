@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import pytest
 
+from scheduler.errors import BackendError
 from scheduler.leases import Completion, Recovery
 from scheduler.queues import Retention
 from scheduler.states import JobState
@@ -142,3 +144,22 @@ def test_finished_jobs_are_trimmed_when_retention_says_so() -> None:
     recoverer._next_trim = time.monotonic()
     recoverer.recover()
     assert harness.state(job.id) is None
+
+
+def test_jobs_are_trimmed_while_recovery_fails() -> None:
+    """As beside a damaged queue, and perhaps for ever."""
+
+    class NoRecovery(MemoryBackend):
+        def _recover_expired(self, queues: Sequence[str], limit: int) -> Recovery:
+            raise BackendError("a record is damaged")
+
+    clock = ManualClock()
+    harness = WorkerHarness(NoRecovery(clock=clock, retention=Retention(succeeded=60.0)))
+    harness.add()
+    harness.backend.complete([Completion(lease=lease) for lease in harness.lease()])
+    clock.advance(61.0)
+    recoverer, _ = a_recoverer(harness)
+    recoverer._next_trim = time.monotonic()
+    with pytest.raises(BackendError, match="damaged"):
+        recoverer.recover()
+    assert not any(harness.backend.stats([harness.queue])[0].counts.values())

@@ -35,6 +35,8 @@ from worker.harness import SOON, WorkerHarness
         ("config", {"config": WorkerConfig}),
         ("config", {"config": {"concurrency": 3}}),
         ("serializer", {"serializer": "json"}),
+        ("serializer", {"serializer": JsonSerializer}),
+        ("logger", {"logger": 5}),
         ("metrics", {"metrics": print}),
     ],
 )

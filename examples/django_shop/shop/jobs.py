@@ -1,4 +1,4 @@
-"""The shop's jobs: where they are kept, and what is done."""
+"""The shop's jobs: their store and their handlers."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def producer() -> Producer:
 
 def with_database(handler: Callable[[Job, JobContext], object]) -> Callable[[Job, JobContext], object]:
     """
-    Give a handler a sound database connection, and leave none behind on its thread.
+    Give a handler a working database connection, and close it afterwards.
 
-    Django ends a request's connections, but knows nothing of jobs: one that the server has closed would fail every job
-    of its thread from then on, and one that is left open stays open for as long as the thread lives.
+    Django closes connections only after requests, not after jobs. Without this, a connection that the server has closed
+    would make every later job of its thread fail, and an open one would stay open as long as the thread lives.
     """
 
     @wraps(handler)
@@ -53,6 +53,6 @@ def new_worker() -> Worker:
 
 
 def confirm_order(job: Job, ctx: JobContext) -> None:  # noqa: ARG001 - the library calls it so
-    """Confirm an order once: a second run of the job finds it confirmed and changes nothing."""
+    """Confirm an order. A second run of the job finds it confirmed and changes nothing."""
     order = cast("dict[str, int]", ctx.data)["order"]
     Order.objects.filter(pk=order, confirmed_at=None).update(confirmed_at=timezone.now())

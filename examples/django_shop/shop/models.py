@@ -6,7 +6,7 @@ from django.db import models
 
 
 class Order(models.Model):
-    """What somebody wants; confirmed_at is set by the job that confirms it."""
+    """An order. The job that confirms it sets confirmed_at."""
 
     article = models.CharField(max_length=100)
     confirmed_at = models.DateTimeField(null=True)

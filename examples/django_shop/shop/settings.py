@@ -1,4 +1,4 @@
-"""As little as a shop can do with."""
+"""The least settings that the shop needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where things are."""
+"""The URLs of the shop."""
 
 from __future__ import annotations
 

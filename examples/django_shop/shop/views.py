@@ -1,4 +1,4 @@
-"""Taking orders, and looking at them."""
+"""Views that place and show orders."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from shop.models import Order
 @csrf_exempt  # an example for curl
 @require_POST
 def place_order(request: HttpRequest) -> HttpResponse:
-    """Store an order and have it confirmed. "cancel" makes the transaction fail after all was asked for."""
+    """Store an order and enqueue its confirmation. "cancel" makes the transaction fail after both."""
     try:
         with transaction.atomic():
             order = Order.objects.create(article=request.POST.get("article", "")[:100])
-            # Not before the commit: a worker is fast enough to look for the order before it is there.
+            # Not before the commit: a worker might read the order before it is there.
             transaction.on_commit(lambda: producer().enqueue(CONFIRM_ORDER, {"order": order.pk}))
             check_stock(cancelled="cancel" in request.POST)
     except LookupError as error:
@@ -27,14 +27,14 @@ def place_order(request: HttpRequest) -> HttpResponse:
 
 
 def check_stock(*, cancelled: bool) -> None:
-    """Raises LookupError where the order cannot be taken, which rolls its transaction back."""
+    """Raise LookupError if the order cannot be accepted. This rolls the transaction back."""
     if cancelled:
         raise LookupError("this order is cancelled, and nothing of it remains")
 
 
 @require_GET
 def show_order(request: HttpRequest, order: int) -> HttpResponse:  # noqa: ARG001 - Django passes it
-    """Whether an order is confirmed."""
+    """Show an order and whether it is confirmed."""
     found = Order.objects.filter(pk=order).first()
     if found is None:
         return JsonResponse({"error": "there is no such order"}, status=404)

@@ -1,4 +1,4 @@
-"""How Acme runs jobs: what its programs import instead of the library."""
+"""Acme's wrapper of the library, which its programs import."""
 
 from acme_jobs.house import InvoiceMail, Queue, StockCount, handles, new_worker, submit
 

@@ -23,7 +23,7 @@ class Queue(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What a job of Acme's carries. A subclass says what it is called and where it waits."""
+    """The payload of a job. A subclass defines its job type and queue."""
 
     TYPE: ClassVar[str]
     QUEUE: ClassVar[Queue]
@@ -43,7 +43,7 @@ class InvoiceMail(Order):
 
 @dataclass(frozen=True, kw_only=True)
 class StockCount(Order):
-    """Count what lies in a store room."""
+    """Count the stock in a room."""
 
     TYPE = "stock.count"
     QUEUE = Queue.STOCK
@@ -64,7 +64,7 @@ def _producer() -> Producer:
 
 
 def submit(order: Order, *, delay: float | None = None, request: str = "") -> str:
-    """Have *order* done, *delay* seconds from now; answers the job's id. request: what it came from, for the logs."""
+    """Enqueue *order*, due in *delay* seconds, and return the id of its job. request: its origin, for the logs."""
     asked_by = getpass.getuser()
     return (
         _producer()
@@ -82,16 +82,16 @@ def submit(order: Order, *, delay: float | None = None, request: str = "") -> st
 
 
 def new_worker(*queues: Queue, threads: int = 8) -> Worker:
-    """A worker in Acme's usual configuration, for *queues* or all of them."""
+    """Return a worker with Acme's usual configuration, for *queues* or all queues."""
     return Worker(_backend(), WorkerConfig(queues=queues or tuple(Queue), concurrency=threads))
 
 
 def handles(worker: Worker, kind: type[AnyOrder]) -> Callable[[Callable[[AnyOrder], None]], Callable[[AnyOrder], None]]:
-    """Decorate the function that does orders of *kind*: it is given the order itself, not a job and a context."""
+    """Decorate the function that handles orders of *kind*. Its argument is the order, not a job and a context."""
 
     def register(function: Callable[[AnyOrder], None]) -> Callable[[AnyOrder], None]:
         def handler(job: Job, ctx: JobContext) -> None:  # noqa: ARG001 - the library calls it so
-            function(kind(**cast("dict[str, Any]", ctx.data)))  # a field too many or too few is a failed attempt
+            function(kind(**cast("dict[str, Any]", ctx.data)))  # with a missing or unknown field, the attempt fails
 
         worker.handle(kind.TYPE, handler)
         return function

@@ -20,8 +20,9 @@ A store that decodes what it reads joins the chapter on damage by saying how to 
             "priority 9": Damage(field="priority", write=lambda backend, queue, id: ...),
         }
 
-Each case is tried in each state in which a job can lie. `damages_of_queue`, of `QueueDamage`, is for what a store keeps
-of a queue rather than of a job. See `scheduler.testing.contract.damage`.
+Each case is tried in each state in which a job can lie. `damages_of_id`, of `IdDamage`, is for ids that no job can
+have. `damages_of_queue`, of `QueueDamage`, is for what a store keeps of a queue rather than of a job. See
+`scheduler.testing.contract.damage`.
 
 Without a file, a backend that an installed package offers by URL is tested by
 ``pytest --pyargs scheduler.testing.contract --scheduler-backend URL``.
@@ -43,7 +44,7 @@ pytest.register_assert_rewrite(
     *(f"{__name__}.{module.name}" for module in iter_modules(__path__) if not module.name.startswith("test_")),
 )
 
-from scheduler.testing.contract.damage_cases import Damage, QueueDamage  # noqa: E402 - after the line above
+from scheduler.testing.contract.damage_cases import Damage, IdDamage, QueueDamage  # noqa: E402 - after the line above
 from scheduler.testing.contract.suite import BackendContract  # noqa: E402 - after the line above, whose point it is
 
-__all__ = ["BackendContract", "Damage", "QueueDamage"]
+__all__ = ["BackendContract", "Damage", "IdDamage", "QueueDamage"]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from scheduler.errors import ConfigError
 from scheduler.identity import new_token
+from scheduler.jobs import NewJob
+from scheduler.leases import Completion, Failure, Lease
 from scheduler.states import JobState
 from scheduler.testing.harness import LONG, BackendHarness
 
@@ -18,6 +21,11 @@ _DURATIONS: list[Any] = [0, -1, 0.0001, 1e12, 10**400, float("nan"), float("inf"
 _TOKENS: list[Any] = ["", "g" * 32, "a" * 31, "a" * 33, "A" * 32, "a" * 32 + "\n", None, b"a" * 32, 1]
 _IDS: list[Any] = [[1], [None], [b"j"], ["ok", 1.5]]
 _NAMES: list[Any] = [None, 1, b"queue", ["queue"]]
+_NO_LEASED_JOBS: list[tuple[str, Any]] = [
+    *[("queue", None), ("queue", 5), ("id", None), ("id", 5)],
+    *[("queue_version", None), ("queue_version", "1"), ("queue_version", [1])],
+    *[("partition", None), ("partition", "0"), ("partition", {})],
+]
 
 _BY_QUEUES: dict[str, Callable[[BackendHarness, Any], object]] = {
     "promote_due": lambda harness, queues: harness.backend.promote_due(queues, 1),
@@ -49,6 +57,15 @@ _BY_QUEUE: dict[str, Callable[[BackendHarness, Any], object]] = {
 }
 
 
+_GIVE_UP: dict[str, Callable[[BackendHarness, Sequence[Lease]], object]] = {
+    "renew": lambda harness, leases: harness.backend.renew(leases, 2 * LONG),
+    "complete": lambda harness, leases: harness.backend.complete([Completion(lease=lease) for lease in leases]),
+    "retry": lambda harness, leases: harness.backend.retry([Failure(lease=lease) for lease in leases]),
+    "bury": lambda harness, leases: harness.backend.bury([Failure(lease=lease) for lease in leases]),
+    "release": lambda harness, leases: harness.backend.release(leases),
+}
+
+
 def _lease(harness: BackendHarness, **changes: Any) -> object:
     arguments = {
         "queues": [harness.queue],
@@ -73,7 +90,61 @@ def _check_refused(harness: BackendHarness, field: str, call: Callable[[], objec
     assert harness.counts() == {state: int(state is JobState.READY) for state in JobState}
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Unchecked(NewJob):
+    """A job whose class has left out the checks."""
+
+    priority: Any = 9
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "nonce", "0" * 16)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _UncheckedFailure(Failure):
+    delay: Any = "soon"
+
+    def __post_init__(self) -> None: ...
+
+
 class ArgumentsContract:
+    def test_a_job_of_a_subclass_is_refused_since_its_class_may_have_left_out_the_checks(
+        self, harness: BackendHarness
+    ) -> None:
+        unchecked = _Unchecked(type="t", queue=harness.queue, id="j", payload=b"", metadata={})
+        _check_refused(harness, "jobs", lambda: harness.backend.enqueue([harness.new(), unchecked]))
+
+    @pytest.mark.parametrize("method", ["retry", "bury"])
+    def test_so_is_a_failure(self, harness: BackendHarness, method: str) -> None:
+        held = harness.leased()
+        unchecked = _UncheckedFailure(lease=held)
+        with pytest.raises(ConfigError) as refusal:
+            getattr(harness.backend, method)([unchecked])
+        assert refusal.value.field == "failures"
+        assert harness.job(held.job.id).state is JobState.LEASED
+
+    @pytest.mark.parametrize("method", ["renew", "complete", "retry", "bury", "release"])
+    @pytest.mark.parametrize(("field", "value"), _NO_LEASED_JOBS, ids=repr)
+    def test_a_lease_names_its_job_as_it_was_leased(
+        self, harness: BackendHarness, method: str, field: str, value: Any
+    ) -> None:
+        held, other = harness.leased(), harness.leased()
+        changes: dict[str, Any] = {field: value}
+        forged = replace(held, job=replace(held.job, **changes))
+        with pytest.raises(ConfigError) as refusal:
+            _GIVE_UP[method](harness, [other, forged])
+        assert refusal.value.field in ("leases", "completions", "failures")
+        for lease in (held, other):
+            assert harness.job(lease.job.id) == lease.job
+
+    def test_metadata_cannot_be_changed_once_it_has_been_checked(self, harness: BackendHarness) -> None:
+        new = harness.new(metadata={"a": "1"})
+        metadata: Any = new.metadata
+        with pytest.raises(TypeError):
+            metadata["a"] = 5
+        harness.enqueue(new)
+        assert dict(harness.job(new.id).metadata) == {"a": "1"}
+
     @pytest.mark.parametrize("queues", _QUEUES, ids=repr)
     @pytest.mark.parametrize("method", sorted(_BY_QUEUES))
     def test_queues_are_a_sequence_of_names(self, harness: BackendHarness, method: str, queues: Any) -> None:

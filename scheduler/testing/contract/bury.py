@@ -39,6 +39,12 @@ class BuryContract:
         assert harness.lease() == []
         assert harness.promote().next_due is None
 
+    def test_of_two_burials_of_one_lease_the_first_is_recorded(self, harness: BackendHarness) -> None:
+        lease = harness.leased()
+        failures = [Failure(lease=lease, error=ErrorDetail(kind=kind)) for kind in ("First", "Second")]
+        assert list(harness.backend.bury(failures)) == [lease]
+        assert [error.kind for error in harness.job(lease.job.id).errors] == ["First"]
+
     def test_a_repeated_burial_is_refused_and_changes_nothing(self, harness: BackendHarness) -> None:
         job, lease = in_state(harness, JobState.DEAD)
         assert list(harness.backend.bury([Failure(lease=lease, error=ErrorDetail(kind="Late"))])) == [lease]

@@ -55,6 +55,10 @@ class CompleteContract:
         refused = harness.backend.complete([Completion(lease=lease, result=b"first"), Completion(lease=lease)])
         assert list(refused) == [lease]
         assert harness.job(lease.job.id).result == b"first"
+        lease = harness.leased()
+        refused = harness.backend.complete([Completion(lease=lease), Completion(lease=lease, result=b"second")])
+        assert list(refused) == [lease]
+        assert harness.job(lease.job.id).result is None
 
     def test_an_expired_lease_that_nobody_recovered_still_completes(self, harness: BackendHarness) -> None:
         """Held means until recovered: finished work is not thrown away for being late."""

@@ -2,8 +2,9 @@
 A record that cannot be read is never run and affects no other.
 
 A store that decodes records joins by the class attribute `damages` of its test class: for each case, how to spoil one
-job's record behind the store's back. Where other records can be spoilt as well, such as those of a queue's partitions,
-`damages_of_queue` says how. Where both are empty there is nothing to decode, and no test is collected.
+job's record behind the store's back. `damages_of_id` says how to give one an id that no job can have. Where other
+records can be spoilt as well, such as those of a queue's partitions, `damages_of_queue` says how. Where all are empty
+there is nothing to decode, and no test is collected.
 """
 
 from __future__ import annotations
@@ -21,11 +22,14 @@ from scheduler.testing.contract.damage_cases import (
     SETTLES,
     STATES,
     Damage,
+    IdDamage,
     QueueDamage,
     check_told,
+    placed,
     run_by_worker,
     spoilt_job,
     until_it_would_run,
+    walked,
 )
 from scheduler.testing.contract.offered import join, leave_out
 from scheduler.testing.harness import LONG, BackendHarness
@@ -40,12 +44,19 @@ class DamageContract:
     damages_of_queue: ClassVar[Mapping[str, QueueDamage]] = {}
     """The same for what concerns a queue rather than a job."""
 
+    damages_of_id: ClassVar[Mapping[str, IdDamage]] = {}
+    """The same for ids that no job can have, where a record can get one."""
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         backend = getattr(cls, "backend_type", None)
-        if cls.damages or cls.damages_of_queue:
+        if cls.damages or cls.damages_of_queue or cls.damages_of_id:
             join(cls, backend, _WHAT)
-        offered = {"damage": bool(cls.damages), "queue_damage": bool(cls.damages_of_queue)}
+        offered = {
+            "damage": bool(cls.damages),
+            "queue_damage": bool(cls.damages_of_queue),
+            "id_damage": bool(cls.damages_of_id),
+        }
         for name, test in vars(DamageContract).items():
             if name.startswith("test_") and name not in vars(cls):
                 setattr(cls, name, test)  # where a subclass brings cases
@@ -62,6 +73,13 @@ class DamageContract:
                 if state in states
             ]
             metafunc.parametrize(("damage", "state"), cases)
+        elif "id_damage" in metafunc.fixturenames:
+            impossible = [
+                pytest.param(damage, state, id=f"{name}-{state.value}")
+                for name, damage in self.damages_of_id.items()
+                for state in damage.states
+            ]
+            metafunc.parametrize(("id_damage", "state"), impossible)
         elif "queue_damage" in metafunc.fixturenames:
             metafunc.parametrize("queue_damage", list(self.damages_of_queue.values()), ids=list(self.damages_of_queue))
 
@@ -167,6 +185,43 @@ class DamageContract:
         assert not harness.lease()
         assert check_told(harness, spoilt, damage).state is JobState.DEAD or damage.waits
 
+    def test_a_list_can_be_walked_past_a_spoilt_record(
+        self, harness: BackendHarness, damage: Damage, state: JobState
+    ) -> None:
+        before = placed(harness, state)
+        spoilt = placed(harness, state)
+        after = placed(harness, state)
+        damage.write(harness.backend, harness.queue, spoilt)
+        lists = {one: walked(harness, one) for one in JobState}
+        assert sorted(id for id in lists[state] if id != spoilt) == sorted((before, after))
+        assert sum(found.count(spoilt) for found in lists.values()) <= 1
+        assert sum(map(len, lists.values())) <= 3
+
+    def test_a_record_with_an_impossible_id_stops_no_walk_and_no_other_job(
+        self, harness: BackendHarness, id_damage: IdDamage, state: JobState
+    ) -> None:
+        before = placed(harness, state)
+        spoilt = placed(harness, state)
+        after = placed(harness, state)
+        id_damage.write(harness.backend, harness.queue, spoilt)
+        healthy = sorted((before, after))
+        lists = {one: walked(harness, one) for one in JobState}
+        assert [id for id in sorted(lists[state]) if id in healthy] == healthy
+        assert sum(map(len, lists.values())) <= 3
+        assert all(spoilt not in found for found in lists.values())
+        until_it_would_run(harness, state)
+        waited = state not in FINISHED and (harness.clock is not None or state is JobState.READY)
+        leases = harness.lease()
+        assert sorted(lease.job.id for lease in leases) == (healthy if waited else [])
+        lists = {one: walked(harness, one) for one in JobState}
+        assert sorted(lists[JobState.LEASED]) == (healthy if waited or state is JobState.LEASED else [])
+        assert not harness.backend.complete([Completion(lease=lease) for lease in leases])
+        harness.recover()
+        harness.trim()
+        for kept in FINISHED:
+            harness.backend.purge(harness.queue, kept, 10)
+        assert not any(walked(harness, one) for one in FINISHED)
+
     def test_a_queue_whose_record_is_spoilt_stops_no_other(
         self, harness: BackendHarness, queue_damage: QueueDamage
     ) -> None:
@@ -189,4 +244,5 @@ _STATES_OF = {
     "test_its_id_stays_taken": _ONLY_READY,
     "test_the_holder_of_a_job_spoilt_meanwhile_settles_the_others": (JobState.LEASED,),
     "test_a_worker_lives_and_runs_the_neighbours": _ONLY_READY,
+    "test_a_list_can_be_walked_past_a_spoilt_record": STATES,
 }

@@ -29,6 +29,7 @@ FINISHED = (JobState.DEAD, JobState.SUCCEEDED)
 SECRET = "sesame-5e5a3e"  # noqa: S105 - stands in payloads and metadata, and must not stand in an error
 """Part of every spoilt job's payload and metadata. An error of kind `Unreadable` never quotes what it cannot read."""
 
+_PAGES = 20  # more than any list here has jobs
 _PATIENCE = 30.0  # seconds for a worker to do what takes it milliseconds
 SETTLES: Mapping[JobState, Callable[[Backend, list[Lease]], Sequence[Lease]]] = {
     JobState.SUCCEEDED: lambda backend, leases: backend.complete([Completion(lease=lease) for lease in leases]),
@@ -59,6 +60,19 @@ class Damage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IdDamage:
+    """
+    One way to give a job's record an id that no job can have, and perhaps a second fault.
+
+    write: called with the backend, the queue and the job's id; changes the stored record by the store's own means.
+    states: in which the record can be spoilt so.
+    """
+
+    write: Callable[[Backend, str, str], object]
+    states: tuple[JobState, ...] = STATES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueueDamage:
     """One way to spoil what a store keeps of a queue rather than of a job. write: called with the backend and queue."""
 
@@ -76,6 +90,27 @@ def spoilt_job(harness: BackendHarness, damage: Damage, state: JobState) -> str:
     job, _ = in_state(harness, state, payload=SECRET.encode(), metadata={"note": SECRET}, max_retries=5)
     damage.write(harness.backend, harness.queue, job.id)
     return job.id
+
+
+def placed(harness: BackendHarness, state: JobState) -> str:
+    """The id of a job that was brought into *state*; others may be in it."""
+    if state is JobState.READY:
+        return harness.add().id
+    job, _ = in_state(harness, state, max_retries=5)
+    return job.id
+
+
+def walked(harness: BackendHarness, state: JobState) -> list[str]:
+    """The ids in the list of *state*, by pages of one."""
+    found: list[str] = []
+    cursor = None
+    for _ in range(_PAGES):
+        page = harness.backend.list(harness.queue, state, cursor=cursor, limit=1)
+        found += [job.id for job in page.jobs]
+        cursor = page.cursor
+        if cursor is None:
+            return found
+    raise AssertionError(f"the walk of {state} does not end; it began with {found[:_PAGES]}")
 
 
 def until_it_would_run(harness: BackendHarness, state: JobState) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from scheduler.abilities import TopologyAdmin, TransactionalEnqueue, Wakeups
 from scheduler.backend import METHODS, Backend
 from scheduler.errors import BackendClosed
 from scheduler.identity import new_token
@@ -60,6 +61,7 @@ class LifeContract:
             "ping": closed.ping,
         }
         assert set(calls) == set(METHODS) - {"close"}
+        calls |= _calls_of_abilities(closed, harness)
         for method, call in calls.items():
             try:
                 call()
@@ -67,6 +69,19 @@ class LifeContract:
                 continue
             pytest.fail(f"{method} works on a closed backend")
         assert harness.job(lease.job.id) == lease.job
+
+    @needs(Wakeups)
+    def test_nothing_waits_on_a_closed_backend(self, harness: BackendHarness) -> None:
+        """A waiter that was made before included."""
+        closed = harness.another()
+        if not isinstance(closed, Wakeups):
+            pytest.skip(f"{type(closed).__name__} does not offer Wakeups")
+        waiter = closed.waiter([harness.queue])
+        closed.close()
+        with pytest.raises(BackendClosed):
+            waiter.wait(0.0)
+        with pytest.raises(BackendClosed):
+            closed.waiter([harness.queue]).wait(0.0)
 
     def test_a_backend_closed_unused_is_harmless(self, harness: BackendHarness) -> None:
         harness.another().close()
@@ -122,6 +137,18 @@ class LifeContract:
         assert codes == [0] * _CHILDREN
         assert sum(harness.counts().values()) == 1 + _JOBS * (_CHILDREN + 1)
         assert len(harness.lease()) == 1 + _JOBS * (_CHILDREN + 1)
+
+
+def _calls_of_abilities(backend: Backend, harness: BackendHarness) -> dict[str, Callable[[], object]]:
+    calls: dict[str, Callable[[], object]] = {}
+    if isinstance(backend, TopologyAdmin):
+        calls["topology"] = lambda: backend.topology(harness.queue)
+        calls["promote_queue_version"] = lambda: backend.promote_queue_version(harness.queue, 9, 3)
+        calls["complete_draining_version"] = lambda: backend.complete_draining_version(harness.queue, 1)
+    if isinstance(backend, TransactionalEnqueue):  # whatever the connection is: it is not looked at
+        calls["enqueue_with"] = lambda: backend.enqueue_with(None, [harness.new()])
+        calls["enqueue_with nothing"] = lambda: backend.enqueue_with(None, [])
+    return calls
 
 
 def _enqueue_some(harness: BackendHarness) -> None:

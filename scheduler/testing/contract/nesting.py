@@ -82,3 +82,23 @@ class NestingContract:
         assert ended.wait(100.0), "it waits for itself, or failed"
         assert len(passed) > 1
         assert harness.enqueue(harness.new())[0].is_new
+
+    def test_a_job_leased_and_completed_inside_such_a_call_too(self, harness: BackendHarness) -> None:
+        def nested() -> None:
+            leases = harness.lease_once(queues=[other])
+            harness.backend.complete([Completion(lease=lease) for lease in leases])
+
+        def at_each() -> None:
+            event = 0
+            done = True
+            while done:
+                harness.add(queue=other)
+                with _Nested(nested, event) as run:
+                    harness.backend.complete([Completion(lease=harness.leased())])
+                done = run.done
+                event += 1 + event // 100
+            ended.set()
+
+        other, ended = harness.new_queue(), threading.Event()
+        threading.Thread(target=at_each, name="nested", daemon=True).start()
+        assert ended.wait(100.0), "it waits for itself, or failed"

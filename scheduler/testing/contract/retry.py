@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 from scheduler.jobs import ErrorDetail
@@ -68,6 +69,20 @@ class RetryContract:
         errors = harness.job(job.id).errors
         assert [error.message for error in errors] == [f"no. {number}" for number in range(4, 14)]
         assert [error.attempt for error in errors] == list(range(4, 14))
+
+    def test_of_two_failures_of_one_lease_the_first_is_recorded(self, harness: BackendHarness) -> None:
+        lease, alike = harness.leased(), harness.leased()
+        failures = [
+            Failure(lease=lease, delay=LONG, error=ErrorDetail(kind="First")),
+            Failure(lease=replace(alike), delay=LONG, error=ErrorDetail(kind="First")),
+            Failure(lease=lease, error=ErrorDetail(kind="Second"), counted=False),
+            Failure(lease=alike, error=ErrorDetail(kind="Second"), counted=False),
+        ]
+        assert {each.key for each in harness.backend.retry(failures)} == {lease.key, alike.key}
+        for each in (lease, alike):
+            job = harness.job(each.job.id)
+            assert (job.state, job.attempts) == (JobState.RETRY_WAIT, 1)
+            assert [error.kind for error in job.errors] == ["First"]
 
     def test_a_repeat_is_refused_and_changes_nothing(self, harness: BackendHarness) -> None:
         job, lease = in_state(harness, JobState.RETRY_WAIT)

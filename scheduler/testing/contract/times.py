@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 
-from scheduler.errors import InvalidJob
+from scheduler.errors import ConfigError, InvalidJob
 from scheduler.leases import Completion, Failure
 from scheduler.limits import MAX_DELAY
 from scheduler.states import JobState
@@ -26,6 +27,11 @@ _FUTURE = (
     datetime(2500, 1, 1, 0, 0, 0, 123_457, tzinfo=UTC),
     datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
 )
+
+
+class _NaiveClock:
+    def now(self) -> datetime:
+        return datetime(2030, 1, 1)  # noqa: DTZ001 - naive is the point
 
 
 class TimesContract:
@@ -49,6 +55,26 @@ class TimesContract:
             harness.add(run_at=datetime(2030, 1, 1))  # noqa: DTZ001 - naive is the point
         assert refusal.value.field == "run_at"
         assert not any(harness.counts().values())
+
+    def test_a_clock_that_does_not_say_its_zone_is_an_error(self, harness: BackendHarness) -> None:
+        if harness.clock is None:
+            pytest.skip("this store has its own clock")
+        lease = harness.leased()
+        backend: Any = harness.backend
+        calls: list[Callable[[], object]] = [
+            lambda: backend.enqueue([harness.new()]),
+            lambda: backend.renew([lease], LONG),
+            lambda: backend.complete([Completion(lease=lease)]),
+        ]
+        backend.clock = _NaiveClock()
+        try:
+            for call in calls:
+                with pytest.raises(ConfigError) as refusal:
+                    call()
+                assert refusal.value.field == "clock"
+        finally:
+            backend.clock = harness.clock
+        assert harness.job(lease.job.id) == lease.job
 
     def test_a_clock_near_the_last_year_ends_delays_and_leases_there(self, harness: BackendHarness) -> None:
         if harness.clock is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, cast
 from urllib.parse import SplitResult, unquote
@@ -31,14 +32,21 @@ def _cert_reqs(text: str) -> str:
     return found
 
 
+def _file(path: str) -> str:
+    # At each connection the driver would raise what looks as if the server were away.
+    if not (os.path.isfile(path) and os.access(path, os.R_OK)):  # noqa: PTH113 - Path.is_file raises for some paths
+        raise ValueError("there is no such file, or it may not be read")
+    return path
+
+
 CONNECTION_OPTIONS: Mapping[str, Parser] = {
     "timeout": float,
     "protocol": _protocol,
     "db": int,
     "client_name": str,
-    "ssl_ca_certs": str,
-    "ssl_certfile": str,
-    "ssl_keyfile": str,
+    "ssl_ca_certs": _file,
+    "ssl_certfile": _file,
+    "ssl_keyfile": _file,
     "ssl_cert_reqs": _cert_reqs,
     "ssl_check_hostname": boolean,
     "tls": boolean,

@@ -22,15 +22,7 @@ from scheduler.states import JobState
 SLICE: Final = 1_000
 """Jobs in one script: Lua's unpack ends near 8,000 values."""
 
-COUNTED: Final = (
-    JobState.SCHEDULED,
-    JobState.READY,
-    JobState.LEASED,
-    JobState.RETRY_WAIT,
-    JobState.SUCCEEDED,
-    JobState.DEAD,
-    JobState.CANCELLED,
-)
+COUNTED: Final = tuple(JobState)
 """The states in the order in which stats.lua and seal.lua count them."""
 
 

@@ -8,20 +8,13 @@ local now = clock(ARGV[1])
 local now_ms = string.format('%.0f', math.floor(now / 1000))
 local ids, groups = jobs_in_arguments(4)
 local pasts = call('HMGET', history, unpack(ids))
-local scores, written = {}, {}
+local kept, died, written = ARGV[2] == '1', {}, {}
 local refused, lost, gone, freed = settle_held(ids, groups, function(k, id)
-    scores[#scores + 1], scores[#scores + 2] = now_ms, id
+    died[#died + 1] = id
     local past = lease_ended(pasts[k], tonumber(ARGV[k * 4 + 1]), 0, ARGV[k * 4 + 2], now)
     if past then written[#written + 1], written[#written + 2] = id, past end
 end)
-if #gone == 0 then return {refused, lost} end
-
-if ARGV[2] == '1' then
-    if #scores > 0 then call('ZADD', dead, unpack(scores)) end
-    if #written > 0 then call('HSET', history, unpack(written)) end
-else
-    call('HDEL', jobs, unpack(gone))
-    call('HDEL', history, unpack(gone))
-end
+end_as_dead(died, kept, now_ms)
+if kept and #written > 0 then call('HSET', history, unpack(written)) end
 end_leases(gone, freed)
 return {refused, lost}

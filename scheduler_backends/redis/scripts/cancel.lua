@@ -2,7 +2,7 @@
 -- cancel: scheduled | ready | retry_wait -> cancelled
 -- KEYS     meta jobs scheduled waiting ready0 ready1 ready2 ready3 tombstones leased expiry lease_members history dead succeeded cancelled results
 -- ARGV     now, 1 kept | 0 deleted at once, ids
--- uses     clock record ready tombstones due groups view
+-- uses     clock record ready tombstones due groups states view
 -- returns  per id: '' no such job | '!' moved | the state that forbids it
 local now_ms = math.floor(clock(ARGV[1]) / 1000)
 local kept = ARGV[2] == '1'

@@ -2,17 +2,12 @@
 -- delete_moved: deletes finished jobs that were moved to another version
 -- KEYS     jobs history dead succeeded cancelled results
 -- ARGV     state, ids
--- uses
+-- uses     meant
 -- returns  how many were deleted
-local sorted = {dead = dead, succeeded = succeeded, cancelled = cancelled}
-local gone = 0
+local index = ({dead = dead, succeeded = succeeded, cancelled = cancelled})[ARGV[1]]
+local gone = {}
 for k = 2, #ARGV do
-    local id = ARGV[k]
-    if call('ZREM', sorted[ARGV[1]], id) == 1 then
-        call('HDEL', jobs, id)
-        call('HDEL', history, id)
-        call('HDEL', results, id)
-        gone = gone + 1
-    end
+    if call('ZREM', index, ARGV[k]) == 1 then gone[#gone + 1] = ARGV[k] end
 end
-return gone
+delete(gone)
+return #gone

@@ -44,7 +44,7 @@ for k = 1, count do
         end
         records[number + 1], records[number + 2] = id, times .. body
         number = number + 2
-        local level = string.byte(body, 2)
+        local level = string.byte(body, 2) % 4
         if due > now_ms then
             later[#later + 1], later[#later + 2] = score_of(level, due), id
             if not first or due < first then first = due end

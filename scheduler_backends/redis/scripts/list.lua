@@ -3,7 +3,7 @@
 -- KEYS     jobs scheduled waiting ready0 ready1 ready2 ready3 tombstones leased expiry lease_members history dead succeeded cancelled results
 -- ARGV     state, number of ids wanted, the place: score and member | ready: level and entry | leased: score and lease
 --          group, and the id in it; all '' at the beginning
--- uses     ready due groups view
+-- uses     ready due groups states view
 -- returns  1 more may follow | 0, the place behind the last of these (3 texts), ids and their views in turn
 local state, want = ARGV[1], tonumber(ARGV[2])
 local mark, member, last = ARGV[3], ARGV[4], ARGV[5]
@@ -36,7 +36,6 @@ local function is_entombed(level, entry, id)
     return #created >= 8 and #entry > 6 and struct.unpack('>I6', entry) < math.floor(struct.unpack('<i8', created) / 1000)
 end
 
-local sorted = {scheduled = scheduled, retry_wait = waiting, dead = dead, succeeded = succeeded, cancelled = cancelled}
 if sorted[state] then
     local from = mark == '' and 0 or rank_behind(sorted[state])
     local found = call('ZRANGE', sorted[state], from, from + want - 1, 'WITHSCORES')

@@ -2,10 +2,9 @@
 -- purge: deletes jobs in one state, any but leased
 -- KEYS     meta jobs scheduled waiting ready0 ready1 ready2 ready3 tombstones leased history dead succeeded cancelled results
 -- ARGV     state, limit
--- uses     ready tombstones meant
+-- uses     ready tombstones states meant
 -- returns  how many were deleted, 1 = there may be more
 local state, left = ARGV[1], tonumber(ARGV[2])
-local sorted = {scheduled = scheduled, retry_wait = waiting, dead = dead, succeeded = succeeded, cancelled = cancelled}
 local source = sorted[state]
 local ids = {}
 if source then
@@ -24,7 +23,7 @@ if #ids == 0 then return {0, more} end
 
 local mine = {}
 if state == 'scheduled' or state == 'retry_wait' or not source then
-    -- A job that is leased as well counts as leased, and one in two indexes has the state that prelude/view.lua finds first.
+    -- A job that is leased as well counts as leased, and one in two indexes has the state that comes first.
     mine = nowhere_else(ids, source)
 else
     local others, unsure

@@ -2,7 +2,7 @@
 -- recover_expired: leased -> ready at the back, or dead where the attempts are used up; whole groups at a time, as far as
 -- they have no more than 1,000 jobs
 -- KEYS     meta jobs ready0 ready1 ready2 ready3 leased expiry lease_members history dead
--- ARGV     now, channel, limit, error text, 1 dead jobs are kept | 0 deleted at once
+-- ARGV     now, channel, limit, error text, 1 dead jobs are kept | 0 deleted at once, tags of the options that are known
 -- uses     clock record ready due wake groups settle history
 -- returns  ready, dead, us until the next expiry or -1, ids whose record is gone
 local now = clock(ARGV[1])
@@ -14,31 +14,23 @@ check_lists()
 local function recover_jobs(group, ids)
     local groups, pasts = {}, call('HMGET', history, unpack(ids))
     for k = 1, #ids do groups[k] = group end
-    local ready, scores, written, dropped = {}, {}, {}, {}
+    local ready, died, written = {}, {}, {}
     local _, missing, gone, freed = settle_held(ids, groups, function(k, id, record)
         local past, attempts
-        if not is_later(record) then past, attempts = lease_ended(pasts[k], 1, 1, text, now) end
+        if not is_later(record, ARGV[6]) then past, attempts = lease_ended(pasts[k], 1, 1, text, now) end
         if past then written[#written + 1], written[#written + 2] = id, past end
         if not attempts or attempts <= max_retries_of(record) then -- not attempts: the next lease takes care of it
             add_ready(ready, id, record)
             count_ready = count_ready + 1
         else
-            count_dead = count_dead + 1
-            if kept then
-                scores[#scores + 1], scores[#scores + 2] = whole(now_ms), id
-            else
-                dropped[#dropped + 1] = id
-            end
+            died[#died + 1] = id
         end
     end)
     for _, id in ipairs(missing) do lost[#lost + 1] = id end
     if #written > 0 then call('HSET', history, unpack(written)) end
-    if #scores > 0 then call('ZADD', dead, unpack(scores)) end
+    end_as_dead(died, kept, whole(now_ms))
     woken = push_all(ready, now_ms) or woken
-    if #dropped > 0 then
-        call('HDEL', jobs, unpack(dropped))
-        call('HDEL', history, unpack(dropped))
-    end
+    count_dead = count_dead + #died
     end_leases(gone, freed)
     left = left - #gone
     return #gone

@@ -2,7 +2,7 @@
 -- requeue: dead -> ready, attempts and crashes 0, errors kept. Refused while the version is being completed.
 -- KEYS     meta jobs scheduled waiting ready0 ready1 ready2 ready3 leased expiry lease_members history dead succeeded cancelled results
 -- ARGV     now, channel, ids
--- uses     clock record ready due wake groups history view closing
+-- uses     clock record ready due wake groups history states view closing
 -- returns  per id: '' no such job | '!' moved | the state that forbids it
 local now = clock(ARGV[1])
 local now_ms = math.floor(now / 1000)
@@ -18,9 +18,8 @@ for k = 3, #ARGV do
     elseif job[1] ~= 'dead' or closing then
         answer[#answer + 1] = job[1]
     else
-        local counted, _, errors, texts = read_history(job[3])
         woken = push(level_of(job[2]), {id}, now_ms) or woken
-        if counted then call('HSET', history, id, write_history(0, 0, errors, texts)) end
+        if job[3] ~= '' and read_history(job[3]) then call('HSET', history, id, reset_history(job[3])) end
         call('ZREM', dead, id)
         answer[#answer + 1] = '!'
     end

@@ -1,1 +1,1 @@
-"""Changes of the shop's tables."""
+"""Migrations of the shop's tables."""

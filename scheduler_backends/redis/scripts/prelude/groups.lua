@@ -3,6 +3,7 @@
 -- makes a part of the others, with the expiry that they had: lease_members and expiry then know group .. number (2 bytes) as well,
 -- and lease_members 'p' .. group the highest number; PARTED is added to 'n' .. group, so that no parts are looked for in groups without
 -- any. A job's holder in leased is always the group. 's' .. group: where a search for the jobs of a damaged group goes on.
+-- For a later release: 'f' .. group, the fence of the lease call, and 'b' .. group, when it began (us).
 local PARTED = 1000000000
 
 local function members(names)
@@ -49,7 +50,7 @@ local function forget(group, is_parted)
         call('HDEL', lease_members, part_of(group, number))
         call('ZREM', expiry, part_of(group, number))
     end
-    call('HDEL', lease_members, group, 'n' .. group, 'w' .. group, 'p' .. group, 's' .. group)
+    call('HDEL', lease_members, group, 'n' .. group, 'w' .. group, 'p' .. group, 's' .. group, 'f' .. group, 'b' .. group)
     call('ZREM', expiry, group)
 end
 

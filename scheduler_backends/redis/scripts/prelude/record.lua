@@ -1,8 +1,8 @@
--- The fixed head of a record (codec.py): 8 bytes created, 8 bytes run_at, format, level, 4 bytes max_retries, 8 bytes
--- nonce. These places are the same in every format. A damaged record may be too short: the values are then those of an
--- ordinary job.
+-- The fixed head of a record (records.py): 8 bytes created, 8 bytes run_at, format, level and flag, 4 bytes max_retries,
+-- 8 bytes nonce. These places are the same in every format. A damaged record may be too short: the values are then those
+-- of an ordinary job.
 local function level_of(record)
-    return math.min(string.byte(record, 18) or 2, 3)
+    return (string.byte(record, 18) or 2) % 4
 end
 
 local function max_retries_of(record)
@@ -10,16 +10,24 @@ local function max_retries_of(record)
     return (struct.unpack('<I4', record, 19))
 end
 
--- Whether it has a level: a record of any format that is long enough.
+-- Whether it has a level: a record of any format that is long enough. The level is below 4, the flag is 4.
 local function is_sound(record)
     local format = string.byte(record, 17) or 0
-    return #record >= 30 and format > 0 and format < 32 and string.byte(record, 18) < 4
+    return #record >= 30 and format > 0 and format < 32 and string.byte(record, 18) < 8
 end
 
--- Whether a later release has written it: such a job is left to that release, and its crash is not counted.
-local function is_later(record)
+-- Whether it needs a later release than the caller's, which reads the options with these tags: such a job is left to that
+-- release, and its crash is not counted. Options: 2 bytes size of all, then per option 1 byte tag, 2 bytes size, value.
+local function is_later(record, tags)
     local format = string.byte(record, 17) or 0
-    return format > 1 and format < 32
+    if format ~= 2 or #record < 42 or string.byte(record, 18) < 4 then return format > 2 and format < 32 end
+    local place, last = 43, 42 + struct.unpack('<I2', record, 41)
+    while place + 2 <= last and last <= #record do
+        local tag, size = struct.unpack('<BI2', record, place)
+        if tag < 128 and not string.find(tags, string.char(tag), 1, true) then return true end
+        place = place + 3 + size
+    end
+    return false
 end
 
 -- Adds an id to those of its record's level.

@@ -35,6 +35,19 @@ local function settle_held(ids, groups, settle)
     return refused, lost, gone, freed
 end
 
+-- Dead jobs are kept, or deleted at once.
+local function end_as_dead(ids, kept, now_ms)
+    if #ids == 0 then return end
+    if not kept then
+        call('HDEL', jobs, unpack(ids))
+        call('HDEL', history, unpack(ids))
+        return
+    end
+    local scores = {}
+    for k = 1, #ids do scores[k * 2 - 1], scores[k * 2] = now_ms, ids[k] end
+    call('ZADD', dead, unpack(scores))
+end
+
 local function end_leases(gone, freed)
     if #gone > 0 then call('HDEL', leased, unpack(gone)) end
     for group, number in pairs(freed) do let_go(group, number) end

@@ -18,18 +18,13 @@ local function view(id)
         local worker = call('HGET', lease_members, 'w' .. group) or ''
         return {'leased', record, past, expiry_of(group, id) or '0', worker, ''}
     end
-    local due = call('ZSCORE', scheduled, id)
-    if due then return {'scheduled', record, past, whole(due % SPAN), '', ''} end
-    due = call('ZSCORE', waiting, id)
-    if due then return {'retry_wait', record, past, whole(due % SPAN), '', ''} end
-    local finished = call('ZSCORE', dead, id)
-    if finished then return {'dead', record, past, finished, '', ''} end
-    finished = call('ZSCORE', succeeded, id)
-    if finished then
-        local result = call('HGET', results, id)
-        return {'succeeded', record, past, finished, '', result and '=' .. result or ''}
+    for _, state in ipairs(STATES) do
+        local score = call('ZSCORE', sorted[state], id)
+        if score then
+            local result = state == 'succeeded' and call('HGET', results, id)
+            if state == 'scheduled' or state == 'retry_wait' then score = whole(score % SPAN) end
+            return {state, record, past, score, '', result and '=' .. result or ''}
+        end
     end
-    finished = call('ZSCORE', cancelled, id)
-    if finished then return {'cancelled', record, past, finished, '', ''} end
     return {'ready', record, past, '', '', ''}
 end

@@ -16,11 +16,11 @@ class Command(BaseCommand):
     help = "Run the shop's jobs until TERM or Ctrl-C."
 
     def handle(self, *args: object, **options: object) -> None:  # noqa: ARG002 - Django's signature
-        """Block until asked to stop."""
+        """Block until a stop is requested."""
         worker = new_worker()
 
         def stop(_number: int, _frame: FrameType | None) -> None:
-            worker.request_stop()  # safe in a signal handler: it only asks
+            worker.request_stop()  # safe in a signal handler: it does not wait
 
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, stop)
