@@ -133,9 +133,10 @@ class MemoryQueue:
         """The job to be leased next; the partitions take turns."""
         while self._turns:
             for jobs in self._places[self._turns[0]]:
-                if jobs.size:
+                first = jobs.after
+                if isinstance(first, StoredJob):
                     self._turns.rotate(-1)
-                    return jobs.first
+                    return first
             del self._places[self._turns.popleft()]
         return None
 
