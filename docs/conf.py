@@ -17,7 +17,7 @@ default_role = "code"  # docstrings write `names` in single backticks
 add_module_names = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-autodoc_default_options = {"members": True, "undoc-members": True, "show-inheritance": True}
+autodoc_default_options = {"members": True, "ignore-module-all": True, "undoc-members": True, "show-inheritance": True}
 autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True
 

@@ -17,17 +17,15 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from scheduler.backend import Backend
-from scheduler.clock import Clock, SystemClock, later
+from scheduler.clock import Clock, later
+from scheduler.critical import StoreLock
 from scheduler.errors import BackendClosed
-from scheduler.jobs import LEASE_EXPIRED, ErrorDetail, ErrorRecord, Job, NewJob
+from scheduler.jobs import AS_ASKED, LEASE_EXPIRED, ErrorDetail, ErrorRecord, Job, NewJob
 from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, Promotion, Recovery
 from scheduler.limits import MAX_ERRORS, check_clock, check_kind, now_of
-from scheduler.locks import StoreLock
 from scheduler.queues import QueueStats, Retention
 from scheduler.states import MOVES, TERMINAL, JobState
 from scheduler.urls import RETENTION_OPTIONS, retention_from, split_options
-
-_AS_ASKED = ("id", "queue", "type", "payload", "priority", "max_retries", "timeout", "retry_policy", "idempotency_key")
 
 Item = TypeVar("Item", bound=Lease | Completion | Failure)
 
@@ -48,7 +46,7 @@ class DictBackend(Backend):
     in_process = True
 
     def __init__(self, *, clock: Clock | None = None, retention: Retention | None = None) -> None:
-        self.clock: Clock | None = check_clock(clock) or SystemClock()
+        self.clock: Clock | None = check_clock(clock)
         self.retention = Retention() if retention is None else check_kind("retention", retention, Retention)
         self._lock = StoreLock()  # guards everything below
         self._rows: dict[tuple[str, str], Row] = {}
@@ -187,7 +185,7 @@ class DictBackend(Backend):
         with self._lock.entry():
             if self._closed:
                 raise BackendClosed("the backend was closed")
-            yield now_of(self.clock or SystemClock())
+            yield now_of(self.clock)
 
     def _store(self, new: NewJob, now: datetime) -> Enqueued:
         row = self._rows.get((new.queue, new.id))
@@ -195,7 +193,7 @@ class DictBackend(Backend):
             return Enqueued(job=row.job, is_new=row.nonce == new.nonce)
         run_at = new.run_at_from(now)
         job = Job(
-            **{name: getattr(new, name) for name in _AS_ASKED},
+            **{name: getattr(new, name) for name in AS_ASKED},
             metadata=MappingProxyType(dict(new.metadata)),  # read-only, since all readers of the job share it
             state=JobState.SCHEDULED if run_at > now else JobState.READY,
             run_at=run_at,

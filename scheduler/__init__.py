@@ -1,14 +1,14 @@
 """
 Reliable, distributed, delayed job execution.
 
-The public names are listed here. Each is imported when it is first used, so that `import scheduler` costs next to
-nothing, and a program that only enqueues never loads the worker.
+The public names are those in `__all__` of the modules below. Each is imported when it is first used, so that
+`import scheduler` costs next to nothing, and a program that only enqueues never loads the worker.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-if TYPE_CHECKING:  # with stars, so that `__all__` is the only list of names
+if TYPE_CHECKING:  # with stars, which import what `__all__` of the module names, as below
     from scheduler.backend import *
     from scheduler.config import *
     from scheduler.errors import *
@@ -25,57 +25,7 @@ if TYPE_CHECKING:  # with stars, so that `__all__` is the only list of names
 
     __version__: str
 
-__all__ = [
-    "Backend",
-    "BackendClosed",
-    "BackendError",
-    "BackendUnavailable",
-    "ConfigError",
-    "CountingMetrics",
-    "Discard",
-    "DuplicateHandler",
-    "DuplicateJob",
-    "Enqueued",
-    "ErrorRecord",
-    "HandlerError",
-    "Health",
-    "InvalidHandler",
-    "InvalidJob",
-    "Job",
-    "JobContext",
-    "JobError",
-    "JobInterrupted",
-    "JobNotFound",
-    "JobState",
-    "JobTimeout",
-    "JsonSerializer",
-    "Metrics",
-    "NewJob",
-    "NopMetrics",
-    "NotSupported",
-    "Priority",
-    "Producer",
-    "ProducerConfig",
-    "QueueStats",
-    "Report",
-    "Retention",
-    "Retry",
-    "RetryPolicy",
-    "SchedulerError",
-    "SchemaMismatch",
-    "Serializer",
-    "Snooze",
-    "TopologyError",
-    "UnknownJobType",
-    "Worker",
-    "WorkerConfig",
-    "WorkerCrashed",
-    "__version__",
-    "backend_from_url",
-    "current_job",
-]
-
-# Where the names are defined. A name is searched in this order, so that a lower module loads no higher one.
+# A name is searched in this order, so that a lower module loads no higher one.
 _MODULES: Final = (
     "errors",
     "states",
@@ -102,18 +52,32 @@ def _version() -> str:
         return "0+unknown"
 
 
+def _all() -> list[str]:
+    return sorted({"__version__", *(name for module in _MODULES for name in _names_of(module))})
+
+
+def _names_of(module: str) -> list[str]:
+    names: list[str] = import_module(f"{__name__}.{module}").__all__
+    return names
+
+
 if not TYPE_CHECKING:  # a checker that saw it would let misspelt names pass
 
     def __getattr__(name: str) -> object:
+        from importlib.util import find_spec  # noqa: PLC0415 - a program may need no name at all
+
         if name == "__version__":
             return _version()
-        if name in __all__:
+        if name == "__all__":
+            return _all()
+        # `from scheduler import cli` asks for an attribute first: it must not load every other module.
+        if not name.startswith("_") and find_spec(f"{__name__}.{name}") is None:
             for module in _MODULES:
-                if hasattr(found := import_module(f"{__name__}.{module}"), name):
-                    value = globals()[name] = getattr(found, name)
+                if name in _names_of(module):
+                    value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
                     return value
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_all()})

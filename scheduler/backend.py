@@ -19,28 +19,40 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
 from typing import ClassVar, Final, Self, final
 
-from scheduler.arguments import (
+from scheduler.critical import make_critical
+from scheduler.errors import ConfigError
+from scheduler.jobs import Job, NewJob
+from scheduler.leases import (
+    Completion,
+    Enqueued,
+    Failure,
+    Lease,
+    MoveAnswer,
+    Promotion,
+    Recovery,
+    Renewal,
     Settled,
+    check_settled,
+)
+from scheduler.limits import (
+    check_all,
     check_duration,
     check_ids,
-    check_jobs,
     check_limit,
+    check_name,
     check_queue,
     check_queues,
-    check_settled,
     check_state,
     check_token,
     is_possible_id,
 )
-from scheduler.critical import make_critical
-from scheduler.errors import ConfigError
-from scheduler.jobs import Job, NewJob
-from scheduler.leases import Completion, Enqueued, Failure, Lease, MoveAnswer, Promotion, Recovery, Renewal
-from scheduler.limits import check_name
 from scheduler.queues import Page, QueueStats, Retention, cursor_of, place_of
 from scheduler.states import JobState
+
+__all__ = ["Backend"]
 
 
 class Backend(ABC):
@@ -76,7 +88,7 @@ class Backend(ABC):
         An id that the store still keeps changes nothing, whatever its state; the result then holds the stored job.
         Two jobs of one call with the same id count as two calls.
         """
-        return self._enqueue(check_jobs(jobs))
+        return self._enqueue(check_all("jobs", jobs, NewJob))
 
     def promote_due(self, queues: Sequence[str], limit: int) -> Promotion:
         """Scheduled, retry_wait → ready: at most *limit* jobs that are due. A store that derives ready moves 0."""
@@ -298,27 +310,8 @@ class Backend(ABC):
         return [next(rest) if is_possible_id(id) else MoveAnswer(id=id, moved=False, state=None) for id in asked]
 
 
-METHODS: Final = (
-    "enqueue",
-    "promote_due",
-    "lease",
-    "renew",
-    "complete",
-    "retry",
-    "bury",
-    "release",
-    "recover_expired",
-    "cancel",
-    "requeue",
-    "pause",
-    "resume",
-    "purge",
-    "trim",
-    "get",
-    "list",
-    "stats",
-    "ping",
-    "close",
+METHODS: Final = tuple(
+    name for name, member in vars(Backend).items() if isinstance(member, FunctionType) and not name.startswith("_")
 )
 """The public methods of `Backend`: what a layer around a backend overrides."""
 

@@ -1,4 +1,4 @@
-"""The machine's clock, and the protocol of those that tests use instead."""
+"""The protocol of the clocks that tests use instead of the store's own, and moments later than others."""
 
 from __future__ import annotations
 
@@ -13,14 +13,6 @@ class Clock(Protocol):
     def now(self) -> datetime:
         """Return the present moment, aware, in UTC. Called from any thread."""
         ...
-
-
-class SystemClock:
-    """This machine's wall clock."""
-
-    def now(self) -> datetime:
-        """Return the present moment, aware, in UTC."""
-        return datetime.now(UTC)
 
 
 def later(moment: datetime, seconds: float) -> datetime:

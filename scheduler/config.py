@@ -8,11 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from scheduler.arguments import check_queues
 from scheduler.errors import ConfigError
 from scheduler.jobs import DEFAULT_MAX_RETRIES, DEFAULT_QUEUE, DEFAULT_TIMEOUT
-from scheduler.limits import MAX_BATCH, MAX_DELAY, check_count, check_name, check_number
+from scheduler.limits import MAX_BATCH, MAX_DELAY, check_count, check_name, check_number, check_queues
 from scheduler.retry import Delays, RetryPolicy, check_delays, check_policy
+
+__all__ = ["ProducerConfig", "WorkerConfig"]
+
+__all__ = ["ProducerConfig", "WorkerConfig"]
 
 _SHORTEST = 0.001  # seconds: an interval of zero would spin
 _DAY = 86_400.0

@@ -13,6 +13,31 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:  # for annotations only: errors belong to the lowest layer
     from scheduler.jobs import Job, NewJob
 
+__all__ = [
+    "BackendClosed",
+    "BackendError",
+    "BackendUnavailable",
+    "ConfigError",
+    "Discard",
+    "DuplicateHandler",
+    "DuplicateJob",
+    "HandlerError",
+    "InvalidHandler",
+    "InvalidJob",
+    "JobError",
+    "JobInterrupted",
+    "JobNotFound",
+    "JobTimeout",
+    "NotSupported",
+    "Retry",
+    "SchedulerError",
+    "SchemaMismatch",
+    "Snooze",
+    "TopologyError",
+    "UnknownJobType",
+    "WorkerCrashed",
+]
+
 
 class SchedulerError(Exception):
     """Base class of all errors of this library."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import threading
 import time
 import uuid
 from typing import NamedTuple
@@ -13,7 +12,6 @@ from scheduler.processes import PerProcess
 
 _KEY_NAMESPACE = uuid.UUID("9b4ce4f0-5f6d-5c0e-8a65-0d9a3d4a7c11")
 
-_id_locks: PerProcess[threading.Lock] = PerProcess()  # guards _last_id
 _last_id = 0
 
 
@@ -24,12 +22,11 @@ def new_id() -> str:
     milliseconds, rest = divmod(nanoseconds, 1_000_000)
     fraction = (rest << 12) // 1_000_000  # 12 bits: steps of 244 ns
     stamp = milliseconds << 12 | fraction
-    with _id_locks.get(threading.Lock):
-        # Ids ascend even within one step, or when the clock goes back. There is no call inside the lock: a signal
-        # handler or a finaliser could run there, make an id as well, and wait for this lock for ever.
-        if stamp <= _last_id:
-            stamp = _last_id + 1
-        _last_id = stamp
+    # Ids ascend even within one step, or when the clock goes back. Without a lock, which a signal handler that makes an
+    # id as well would wait for: the interpreter changes threads at calls and loops only, and there is none here.
+    if stamp <= _last_id:
+        stamp = _last_id + 1
+    _last_id = stamp
     value = (stamp >> 12) << 80 | 0x7 << 76 | (stamp & 0xFFF) << 64
     value |= 0b10 << 62 | int.from_bytes(os.urandom(8)) >> 2
     text = f"{value:032x}"

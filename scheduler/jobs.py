@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import IntEnum
-from typing import NoReturn, cast
+from typing import Final, NoReturn, cast
 
 from scheduler.clock import later
 from scheduler.errors import ConfigError, InvalidJob
@@ -28,6 +28,8 @@ from scheduler.limits import (
 )
 from scheduler.retry import RetryPolicy, check_policy
 from scheduler.states import JobState
+
+__all__ = ["ErrorRecord", "Job", "NewJob", "Priority"]
 
 DEFAULT_QUEUE = "default"
 DEFAULT_MAX_RETRIES = 3
@@ -112,10 +114,10 @@ class NewJob:
         elif self.delay is not None:
             keep(self, "delay", check_number("delay", self.delay, InvalidJob))
         keep(self, "priority", Priority(check_count("priority", self.priority, InvalidJob, at_most=max(Priority))))
-        keep(self, "max_retries", check_count("max_retries", self.max_retries, InvalidJob))
-        keep(self, "timeout", check_number("timeout", self.timeout, InvalidJob, at_least=0.001, at_most=MAX_DELAY))
         if self.retry_policy is not None:
             check_policy(self.retry_policy, InvalidJob)
+        keep(self, "max_retries", check_count("max_retries", self.max_retries, InvalidJob))  # perhaps the policy's
+        keep(self, "timeout", check_number("timeout", self.timeout, InvalidJob, at_least=0.001, at_most=MAX_DELAY))
         if self.idempotency_key is not None:
             keep(self, "idempotency_key", check_name("idempotency_key", self.idempotency_key))
         keep(self, "id", self._checked_id())
@@ -244,3 +246,11 @@ class Job:
     def last_error(self) -> ErrorRecord | None:
         """The newest error. None = no attempt has failed."""
         return self.errors[-1] if self.errors else None
+
+
+AS_ASKED: Final = tuple(
+    option.name
+    for option in fields(NewJob)
+    if option.name in {stored.name for stored in fields(Job)} - {"run_at", "metadata"}
+)
+"""The fields that a stored job has just as its `NewJob` has them."""

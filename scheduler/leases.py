@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
 from scheduler.errors import ConfigError
 from scheduler.jobs import ErrorDetail, Job
-from scheduler.limits import MAX_DELAY, check_bytes, check_number
+from scheduler.limits import MAX_DELAY, TOKEN, check_all, check_bytes, check_number, is_possible_id
 from scheduler.states import JobState
+
+__all__ = ["Enqueued"]
+
+_SEPARATOR = "\x01"  # in no name, since names hold no control characters
+_OF_LEASED_JOBS = (("queue", str), ("id", str), ("queue_version", int), ("partition", int))  # what stores look at
+_IMPOSSIBLE = re.compile("[\x00\x02-\x1f\x7f-\x9f\ud800-\udfff]")  # in any name; separators are counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -110,3 +118,50 @@ class MoveAnswer:
     id: str
     moved: bool
     state: JobState | None
+
+
+Settled = TypeVar("Settled", bound=Lease | Completion | Failure)
+
+
+def check_settled(field: str, items: Sequence[Settled], kind: type[Settled]) -> tuple[Sequence[Settled], list[Lease]]:
+    """
+    Return the items of a call that settles or renews, and the leases among them that no lease call can have returned.
+
+    The latter hold nothing. They are refused without asking the store, which may not accept their characters.
+    """
+    checked = check_all(field, items, kind)
+    leases = [item if isinstance(item, Lease) else item.lease for item in checked]
+    if _are_possible(leases):
+        return checked, []
+    possible = [_is_possible(field, lease) for lease in leases]
+    return (
+        [item for item, yes in zip(checked, possible, strict=True) if yes],
+        [lease for lease, yes in zip(leases, possible, strict=True) if not yes],
+    )
+
+
+def _is_possible(field: str, lease: object) -> bool:
+    job, token = getattr(lease, "job", None), getattr(lease, "token", None)
+    is_job = isinstance(job, Job) and all(isinstance(getattr(job, name), kind) for name, kind in _OF_LEASED_JOBS)
+    if not isinstance(job, Job) or not is_job or not isinstance(token, str):
+        raise ConfigError(field, "must hold leases as lease() returns them")
+    return is_possible_id(job.queue) and is_possible_id(job.id) and TOKEN.fullmatch(token) is not None
+
+
+def _are_possible(leases: Sequence[Lease]) -> bool:
+    """As `_is_possible` for all of them, in a fraction of the time: every settle call of a worker comes here."""
+    try:
+        jobs = [lease.job for lease in leases]
+        queues = {job.queue for job in jobs}
+        places = {job.queue_version for job in jobs} | {job.partition for job in jobs}
+        tokens = {lease.token for lease in leases}
+        ids = _SEPARATOR.join([job.id for job in jobs])
+        return (
+            ids.count(_SEPARATOR) == max(0, len(leases) - 1)
+            and _IMPOSSIBLE.search(ids) is None
+            and all(map(is_possible_id, queues))
+            and set(map(type, places)) <= {int}
+            and all(map(TOKEN.fullmatch, tokens))
+        )
+    except (AttributeError, TypeError):  # not made by a store
+        return False

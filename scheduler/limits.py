@@ -1,19 +1,21 @@
 """
-Checks of names, texts, numbers and moments.
+Checks of what users and stores are called with: the same everywhere, in the same words.
 
-Each returns the value to keep, or raises the error class given, which names the field.
+Each returns the value to keep, or raises an error, `ConfigError` unless another class is given, which names the field.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TypeVar
 
 from scheduler.clock import Clock
 from scheduler.errors import ConfigError, InvalidJob
+from scheduler.states import JobState
 
 MAX_NAME = 200  # characters
 MAX_METADATA = 8 * 1024  # bytes of UTF-8, keys and values together
@@ -29,6 +31,7 @@ Refusal = type[ConfigError] | type[InvalidJob]
 
 # C0 and C1 controls, and surrogates, which no UTF-8 can carry.
 FORBIDDEN_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+TOKEN = re.compile("[0-9a-f]{32}")
 _FORBIDDEN_IN_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -53,8 +56,10 @@ def check_clock(clock: Clock | None) -> Clock | None:
     return None if clock is None else check_kind("clock", clock, Clock)
 
 
-def now_of(clock: Clock) -> datetime:
-    """Return the present moment by *clock*, which may be a user's, in UTC."""
+def now_of(clock: Clock | None) -> datetime:
+    """Return the present moment by *clock*, which may be a user's, in UTC; None = this machine's."""
+    if clock is None:
+        return datetime.now(UTC)
     now = clock.now()
     return now if type(now) is datetime and now.tzinfo is UTC else check_moment("clock", now, ConfigError)
 
@@ -162,3 +167,90 @@ def clean_text(value: str, limit: int, *, keep: str = "head") -> str:
     if len(value) > limit:
         value = value[:limit] if keep == "head" else value[-limit:]
     return _FORBIDDEN_IN_TEXT.sub("\ufffd", value)
+
+
+def _tuple_of(field: str, items: Iterable[T]) -> tuple[T, ...]:
+    if isinstance(items, str):
+        raise ConfigError(field, "must be a sequence, not one string")
+    try:
+        return tuple(items)
+    except TypeError:
+        raise ConfigError(field, f"must be a sequence, not {type(items).__name__}") from None
+
+
+def check_all(field: str, items: Iterable[T], kind: type[T]) -> tuple[T, ...]:
+    """Return the objects of the class *kind* in a tuple, which the caller cannot change."""
+    checked = _tuple_of(field, items)
+    # Themselves, since a subclass may set fields around the checks of its base class, and no store checks them again.
+    others = set(map(type, checked)) - {kind}
+    if others:
+        found = min(other.__name__ for other in others)
+        raise ConfigError(field, f"must hold plain {kind.__name__} objects only, no subclass, not {found}")
+    return checked
+
+
+def check_queue(queue: object) -> str:
+    """Return the name of one queue."""
+    return check_name("queue", queue, ConfigError)
+
+
+def check_queues(queues: Sequence[str]) -> tuple[str, ...]:
+    """Return the queues of a call: at least one name, each once. A bare string is a mistake, not a sequence."""
+    if type(queues) is tuple and set(map(type, queues)) == {str}:
+        return _checked_queues(queues)  # a worker names its queues, a thousand perhaps, in every call
+    return _check_queues(queues)
+
+
+def _check_queues(queues: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(queues, str):
+        raise ConfigError("queues", "must be a sequence of names, not one string")
+    try:
+        given = tuple(queues)
+    except TypeError:
+        raise ConfigError("queues", f"must be a sequence of names, not {type(queues).__name__}") from None
+    names = tuple(dict.fromkeys(check_name("queues", name, ConfigError) for name in given))
+    if not names:
+        raise ConfigError("queues", "must name at least one queue")
+    return names
+
+
+_checked_queues = lru_cache(maxsize=64)(_check_queues)
+
+
+def check_ids(ids: Sequence[str]) -> Sequence[str]:
+    """Return the ids of a call as plain text. Those that no job can have are allowed: see `is_possible_id`."""
+    given = _tuple_of("ids", ids)
+    for id in given:
+        if not isinstance(id, str):
+            raise ConfigError("ids", f"must hold text only, not {type(id).__name__}")
+    return [str.__str__(id) for id in given]  # plain text, also of a text-valued enum
+
+
+def is_possible_id(id: str) -> bool:
+    """Return True if a job can have this id. Others never reach a store, which may not accept their characters."""
+    return 1 <= len(id) <= MAX_NAME and FORBIDDEN_IN_NAMES.search(id) is None
+
+
+def check_state(state: object) -> JobState:
+    """Return one of the seven states, or its value as text."""
+    try:
+        return JobState(state)  # type: ignore[arg-type]  # a value of the wrong type is a wrong state as well
+    except ValueError:
+        raise ConfigError("state", f"must be one of {', '.join(JobState)}") from None
+
+
+def check_limit(limit: object) -> int:
+    """Return the most jobs that one call may move: 1 to 10,000."""
+    return check_count("limit", limit, at_least=1, at_most=MAX_BATCH)
+
+
+def check_duration(duration: object) -> float:
+    """Return how long a lease lasts, in seconds: at least a millisecond, at most a year."""
+    return check_number("duration", duration, at_least=0.001, at_most=366 * 86_400.0)
+
+
+def check_token(token: object) -> str:
+    """Return a lease token: 32 hexadecimal digits in lower case."""
+    if not isinstance(token, str) or not TOKEN.fullmatch(token):
+        raise ConfigError("token", "must be 32 hexadecimal digits in lower case, such as new_token() makes")
+    return token

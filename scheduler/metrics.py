@@ -13,6 +13,8 @@ from scheduler.leases import Recovery
 from scheduler.limits import check_kind
 from scheduler.processes import PerProcess
 
+__all__ = ["CountingMetrics", "Metrics", "NopMetrics"]
+
 
 class Metrics:
     """

@@ -8,6 +8,8 @@ from importlib.metadata import EntryPoint, entry_points
 from scheduler.backend import Backend
 from scheduler.errors import ConfigError
 
+__all__ = ["backend_from_url"]
+
 GROUP = "scheduler.backends"
 """The group of entry points; an entry's name is the URL scheme, its value the class."""
 

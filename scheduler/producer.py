@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Literal, cast
+from typing import Any, Literal, TypedDict, Unpack
 
 from scheduler.abilities import TransactionalEnqueue
 from scheduler.backend import Backend
@@ -16,12 +16,48 @@ from scheduler.jobs import Job, NewJob, Priority
 from scheduler.leases import Enqueued
 from scheduler.limits import MAX_BATCH, check_kind
 from scheduler.logs import GuardedLogger
-from scheduler.metrics import Metrics, NopMetrics, guarded
-from scheduler.retry import RetryPolicy, check_policy
+from scheduler.metrics import Metrics, guarded
+from scheduler.retry import RetryPolicy
 from scheduler.serializers import JsonSerializer, Serializer
 from scheduler.states import JobState
 
+__all__ = ["JobOptions", "Producer"]
+
 IfExists = Literal["return", "raise"]
+
+
+class JobOptions(TypedDict, total=False):
+    """Options of `Producer.enqueue` and `Producer.new_job`. Without an option, or with None, the default applies."""
+
+    queue: str | None
+    """The queue to store the job in, else the config's default."""
+
+    run_at: datetime | None
+    """When to run, an aware datetime. A moment in the past is due now. Not together with *delay*."""
+
+    delay: float | None
+    """Seconds from the moment of storing."""
+
+    max_retries: int | None
+    """Retries after the first attempt; 0 = one attempt and no more. Else as the retry policy says, else the config."""
+
+    timeout: float | None
+    """Seconds that one attempt may take, else the config's default."""
+
+    priority: Priority
+    """Its place among the ready jobs of a partition. Not None."""
+
+    id: str | None
+    """Unique within the queue, else one is made."""
+
+    idempotency_key: str | None
+    """While a job with the same key is kept in the queue, no second one is stored. Not together with *id*."""
+
+    metadata: Mapping[str, str] | None
+    """Text by text, at most 8 KiB, not interpreted."""
+
+    retry_policy: RetryPolicy | None
+    """Delays between its attempts, else the config's."""
 
 
 class Producer:
@@ -49,103 +85,60 @@ class Producer:
         self._backend = backend
         self._config = ProducerConfig() if config is None else config
         self._serializer = JsonSerializer() if serializer is None else serializer
-        metrics = NopMetrics() if metrics is None else metrics
-        given = {
-            "backend": (backend, Backend),
-            "config": (self._config, ProducerConfig),
-            "serializer": (self._serializer, Serializer),
-            "metrics": (metrics, Metrics),
-        }
-        for field, (value, kind) in given.items():
-            check_kind(field, value, kind)
+        check_kind("backend", backend, Backend)
+        check_kind("config", self._config, ProducerConfig)
+        check_kind("serializer", self._serializer, Serializer)
         logger = logging.getLogger(__name__) if logger is None else logger
         self._log = GuardedLogger(check_kind("logger", logger, logging.Logger, logging.LoggerAdapter))
-        self._metrics = guarded(metrics, self._log)
+        self._metrics = None if metrics is None else guarded(check_kind("metrics", metrics, Metrics), self._log)
+        self._defaults: tuple[tuple[str, object], ...] = (
+            ("queue", self._config.default_queue),
+            ("timeout", self._config.default_timeout),
+            ("retry_policy", self._config.retry_policy),
+            ("metadata", {}),
+        )
 
-    def new_job(
-        self,
-        type: str,
-        payload: object = None,
-        *,
-        queue: str | None = None,
-        run_at: datetime | None = None,
-        delay: float | None = None,
-        max_retries: int | None = None,
-        timeout: float | None = None,
-        priority: Priority = Priority.NORMAL,
-        id: str | None = None,
-        idempotency_key: str | None = None,
-        metadata: Mapping[str, str] | None = None,
-        retry_policy: RetryPolicy | None = None,
-    ) -> NewJob:
+    def new_job(self, type: str, payload: object = None, **options: Unpack[JobOptions]) -> NewJob:
         """
         Return a job with this producer's defaults, for `enqueue_many`. Nothing is stored.
-
-        None as *queue*, *timeout* or *retry_policy* means the producer's default.
 
         Args:
             type: Name of the handler to run.
             payload: Anything that the serializer encodes; bytes are stored as they are.
-            queue: The queue to store it in.
-            run_at: When to run, an aware datetime. A moment in the past is due now. Not together with *delay*.
-            delay: Seconds from the moment of storing.
-            max_retries: Retries after the first attempt; 0 = one attempt and no more. None = as the retry policy says
-                (*retry_policy*, else the config's), else the config's default.
-            timeout: Seconds that one attempt may take.
-            priority: Its place among the ready jobs of a partition.
-            id: Unique within the queue. None = one is made.
-            idempotency_key: While a job with the same key is kept in the queue, no second one is stored.
-            metadata: Text by text, at most 8 KiB, not interpreted.
-            retry_policy: Delays between its attempts.
+            options: See `JobOptions`.
 
         Raises:
             InvalidJob: An argument is invalid; `field` names it.
 
         """
-        policy = self._config.retry_policy if retry_policy is None else retry_policy
-        if max_retries is None and policy is not None:
-            max_retries = check_policy(policy, InvalidJob).max_retries
-        job = NewJob(
-            type=type,
-            payload=self._encoded(payload),
-            queue=self._config.default_queue if queue is None else queue,
-            run_at=run_at,
-            delay=delay,
-            max_retries=self._config.default_max_retries if max_retries is None else max_retries,
-            timeout=self._config.default_timeout if timeout is None else timeout,
-            priority=priority,
-            id=cast("str", id),  # None = to be made
-            idempotency_key=idempotency_key,
-            metadata={} if metadata is None else metadata,
-            retry_policy=policy,
-        )
-        return self._fitting(job)
+        chosen: dict[str, Any] = {**options}  # of any type: NewJob checks them
+        for name, default in self._defaults:
+            if chosen.get(name) is None:
+                chosen[name] = default
+        if chosen.get("max_retries") is None:
+            retries = getattr(chosen["retry_policy"], "max_retries", None)
+            chosen["max_retries"] = self._config.default_max_retries if retries is None else retries
+        return self._fitting(NewJob(type=type, payload=self._encoded(payload), **chosen))
 
     def enqueue(
         self,
         type: str,
         payload: object = None,
         *,
-        queue: str | None = None,
-        run_at: datetime | None = None,
-        delay: float | None = None,
-        max_retries: int | None = None,
-        timeout: float | None = None,
-        priority: Priority = Priority.NORMAL,
-        id: str | None = None,
-        idempotency_key: str | None = None,
-        metadata: Mapping[str, str] | None = None,
-        retry_policy: RetryPolicy | None = None,
         if_exists: IfExists = "return",
         connection: object = None,
+        **options: Unpack[JobOptions],
     ) -> Enqueued:
         """
-        Store one job and return it. The arguments up to *retry_policy* are those of `new_job`.
+        Store one job and return it.
 
         Args:
+            type: Name of the handler to run.
+            payload: Anything that the serializer encodes; bytes are stored as they are.
             if_exists: If a job with this id or idempotency key is kept already, "return" it with is_new False, or
                 "raise" `DuplicateJob`, which carries it. It is not changed.
             connection: Store the job in the transaction of this database connection: it exists once that commits.
+            options: See `JobOptions`.
 
         Raises:
             InvalidJob: An argument is invalid; nothing was stored.
@@ -156,21 +149,7 @@ class Producer:
         """
         if if_exists not in ("return", "raise"):
             raise ConfigError("if_exists", "must be 'return' or 'raise'")
-        job = self.new_job(
-            type,
-            payload,
-            queue=queue,
-            run_at=run_at,
-            delay=delay,
-            max_retries=max_retries,
-            timeout=timeout,
-            priority=priority,
-            id=id,
-            idempotency_key=idempotency_key,
-            metadata=metadata,
-            retry_policy=retry_policy,
-        )
-        (answer,) = self._store([job], connection)
+        (answer,) = self._store([self.new_job(type, payload, **options)], connection)
         if if_exists == "raise" and not answer.is_new:
             stored = answer.job
             raise DuplicateJob(f"queue {stored.queue!r} keeps job {stored.id!r} already, {stored.state}", stored)
@@ -221,7 +200,7 @@ class Producer:
                 if connection is None:
                     error.jobs = tuple(jobs[start:])
                 raise
-            self._tell(stored)
+            self._report(stored)
             answers += stored
         return answers
 
@@ -230,11 +209,13 @@ class Producer:
             raise NotSupported(f"{type(self._backend).__name__} cannot enqueue on a caller's connection")
         return partial(self._backend.enqueue_with, connection)
 
-    def _tell(self, answers: Sequence[Enqueued]) -> None:
+    def _report(self, answers: Sequence[Enqueued]) -> None:
         for answer in answers:
-            job = answer.job
-            self._metrics.enqueued(job, answer.is_new)
-            if job.state is JobState.DEAD and not answer.is_new:
+            if self._metrics is not None:
+                self._metrics.enqueued(answer.job, answer.is_new)
+            if not answer.is_new and answer.job.state is JobState.DEAD:
                 self._log.warning(
-                    "Job %s of queue %s is dead and was not enqueued anew; requeue or purge it first", job.id, job.queue
+                    "Job %s of queue %s is dead and was not enqueued again; requeue or purge it first",
+                    answer.job.id,
+                    answer.job.queue,
                 )

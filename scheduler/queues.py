@@ -11,6 +11,8 @@ from scheduler.jobs import Job
 from scheduler.limits import MAX_DELAY, check_number
 from scheduler.states import JobState
 
+__all__ = ["QueueStats", "Retention"]
+
 EXACT_COUNT = 10_000
 """Counts of a state are exact up to here. Above, a store may return this number and mark it as capped."""
 

@@ -11,6 +11,8 @@ from typing import Final, Literal, Protocol, runtime_checkable
 from scheduler.errors import ConfigError
 from scheduler.limits import MAX_COUNT, Refusal, check_count, check_kind, check_name, check_number
 
+__all__ = ["RetryPolicy"]
+
 Curve = Literal["exponential", "polynomial"]
 SHORTEST_DELAY: Final = 0.001  # seconds: a delay is always positive
 LONGEST_DELAY: Final = 366 * 86_400.0  # seconds

@@ -6,6 +6,8 @@ import json
 import math
 from typing import Protocol, runtime_checkable
 
+__all__ = ["JsonSerializer", "Serializer"]
+
 
 @runtime_checkable
 class Serializer(Protocol):

@@ -7,6 +7,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
+__all__ = ["JobState"]
+
 
 class JobState(StrEnum):
     """The state of a job. Every stored job is in exactly one."""

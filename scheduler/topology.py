@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from zlib import crc32
 
+from scheduler.limits import check_count
+
 MAX_PARTITIONS = 256
 
 
@@ -47,3 +49,13 @@ class QueueTopology:
 def partition_of(job_id: str, partitions: int) -> int:
     """Return the partition of a job. It depends on the id only, and not on the process as Python's salted hash does."""
     return crc32(job_id.encode()) % partitions
+
+
+def check_version(version: object) -> int:
+    """Return the number of a queue's version."""
+    return check_count("version", version, at_least=1)
+
+
+def check_partitions(partitions: object) -> int:
+    """Return the number of partitions of a version."""
+    return check_count("partitions", partitions, at_least=1, at_most=MAX_PARTITIONS)

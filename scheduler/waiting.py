@@ -76,8 +76,9 @@ class DescriptorWaiter:
         self._registry = registry
         self._make_source = make_source
         self._rest = rest
-        # Set before the sleeper is woken, and cleared only when acted upon; by plain assignment, which needs no lock.
-        self._ready = self._earlier = self._interrupted = self._closed = False
+        # Set before the sleeper is woken, and cleared only when acted upon; in single steps, which need no lock.
+        self._notified: set[WakeReason] = set()
+        self._interrupted = self._closed = False
         self._open()
 
     def _open(self) -> None:
@@ -115,12 +116,8 @@ class DescriptorWaiter:
 
     def notify(self, reason: WakeReason) -> None:
         """Wake the waiter for *reason*."""
-        is_known = (self._ready or WakeReason.JOBS_READY not in reason) and (
-            self._earlier or WakeReason.EARLIER_DUE_TIME not in reason
-        )
-        if not is_known:
-            self._ready = self._ready or WakeReason.JOBS_READY in reason
-            self._earlier = self._earlier or WakeReason.EARLIER_DUE_TIME in reason
+        if reason not in self._notified:
+            self._notified.add(reason)
             self._sleeper.wake()
 
     def interrupt(self) -> None:
@@ -159,10 +156,8 @@ class DescriptorWaiter:
 
     def _take_notified(self) -> WakeReason:
         reason = WakeReason.NONE
-        if self._ready:
-            self._ready, reason = False, WakeReason.JOBS_READY
-        if self._earlier:
-            self._earlier, reason = False, reason | WakeReason.EARLIER_DUE_TIME
+        while self._notified:
+            reason |= self._notified.pop()
         return reason
 
     def _look(self, now: float) -> WakeReason:

@@ -7,13 +7,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from scheduler.arguments import check_queues
 from scheduler.backend import Backend
 from scheduler.critical import critical
 from scheduler.identity import new_token
 from scheduler.jobs import ErrorDetail
 from scheduler.leases import Failure, Lease
-from scheduler.limits import MAX_BATCH, check_count
+from scheduler.limits import MAX_BATCH, check_count, check_queues
 from scheduler.worker import Worker
 from scheduler.worker.handlers import HandlerFunction
 from scheduler.worker.outcome import Outcome, Verdict, record

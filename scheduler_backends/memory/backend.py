@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Self
 
-from scheduler.arguments import check_partitions, check_queues
 from scheduler.backend import Backend
 from scheduler.clock import Clock
 from scheduler.errors import ConfigError
-from scheduler.limits import check_clock, check_count, check_kind
+from scheduler.limits import check_clock, check_count, check_kind, check_queues
 from scheduler.queues import Retention
+from scheduler.topology import check_partitions
 from scheduler.urls import RETENTION_OPTIONS, Parser, retention_from, split_options
 from scheduler_backends.memory.admin import AdminHooks
 from scheduler_backends.memory.enqueue import EnqueueHooks
@@ -94,4 +94,4 @@ class MemoryBackend(EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, Adm
         names = check_queues(queues)
         with self._store.lock:
             self._store.look()
-            return self._store.waiters.add(names)
+            return MemoryWaiter(self._store.waiters, names)

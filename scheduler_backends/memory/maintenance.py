@@ -8,10 +8,9 @@ from datetime import datetime
 from scheduler.jobs import LEASE_EXPIRED
 from scheduler.leases import Promotion, Recovery
 from scheduler.states import JobState
-from scheduler_backends.memory.deadlines import DeadlineHeap
 from scheduler_backends.memory.queue import MemoryQueue
 from scheduler_backends.memory.store import Store
-from scheduler_backends.memory.stored_job import StoredJob
+from scheduler_backends.memory.stored_job import DeadlineHeap, StoredJob
 
 
 class MaintenanceHooks:
@@ -21,11 +20,7 @@ class MaintenanceHooks:
 
     def _promote_due(self, queues: Sequence[str], limit: int) -> Promotion:
         """Urgent jobs first."""
-
-        def promote(queue: MemoryQueue, stored: StoredJob, now: datetime) -> None:
-            queue.move(stored, JobState.READY, now)
-
-        moved, next_due = self._for_each_due("promote", queues, limit, lambda queue: queue.due, promote)
+        moved, next_due = self._for_each_due("promote", queues, limit, lambda queue: queue.due, _promote)
         return Promotion(moved=moved, next_due=next_due)
 
     def _recover_expired(self, queues: Sequence[str], limit: int) -> Recovery:
@@ -43,11 +38,7 @@ class MaintenanceHooks:
         return Recovery(ready=moved - dead, dead=dead, next_expiry=next_expiry)
 
     def _trim(self, queues: Sequence[str], limit: int) -> int:
-        def trim(queue: MemoryQueue, stored: StoredJob, _: datetime) -> None:
-            queue.delete(stored)
-
-        deleted, _ = self._for_each_due("trim", queues, limit, lambda queue: (queue.finished,), trim)
-        return deleted
+        return self._for_each_due("trim", queues, limit, lambda queue: (queue.finished,), _trim)[0]
 
     def _for_each_due(
         self,
@@ -65,12 +56,20 @@ class MaintenanceHooks:
             done = 0
             heaps = [(queue, heap) for queue in self._store.in_turn(method, names) for heap in heaps_of(queue)]
             for queue, heap in heaps:
-                while done < most and (stored := heap.first_until(now)) is not None:
-                    act(queue, stored, now)
+                while done < most and (first := heap.first()) is not None and first[0] <= now:
+                    act(queue, first[1], now)
                     done += 1
                     self._store.had_turn(method, queue)
-            first = min((moment for _, heap in heaps if (moment := heap.next()) is not None), default=None)
-            next_deadline = None if first is None else max(0.0, (first - now).total_seconds())
+            firsts = [first[0] for _, heap in heaps if (first := heap.first()) is not None]
+            next_deadline = max(0.0, (min(firsts) - now).total_seconds()) if firsts else None
             return done
 
         return self._store.in_portions(limit, act_on), next_deadline
+
+
+def _promote(queue: MemoryQueue, stored: StoredJob, now: datetime) -> None:
+    queue.move(stored, JobState.READY, now)
+
+
+def _trim(queue: MemoryQueue, stored: StoredJob, _: datetime) -> None:
+    queue.delete(stored)

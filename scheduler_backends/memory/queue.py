@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
+from operator import itemgetter
 
 from scheduler.clock import later
 from scheduler.jobs import NewJob, Priority
 from scheduler.states import TERMINAL, JobState
-from scheduler_backends.memory.deadlines import DeadlineHeap
-from scheduler_backends.memory.stored_job import StoredJob
-from scheduler_backends.memory.versions import Partition, Version
+from scheduler.topology import QueueTopology, partition_of
+from scheduler_backends.memory.stored_job import DeadlineHeap, JobList, Place, StoredJob
 
 _LEASED, _READY = JobState.LEASED, JobState.READY
 _ascending, _descending = itertools.count(1), itertools.count(-1, -1)
@@ -26,29 +26,25 @@ class MemoryQueue:
     `rebuild` can build it again.
 
     Args:
-        name: of the queue.
-        versions: the number of partitions of each version, by its number.
+        topology: its name and versions.
         kept: seconds that finished jobs are kept, by state.
         to_notify: names of the queues whose waiters have to be notified; the queue adds its own.
     """
 
-    def __init__(
-        self, name: str, versions: Mapping[int, int], kept: Mapping[JobState, float], to_notify: set[str]
-    ) -> None:
-        self.name = name
+    def __init__(self, topology: QueueTopology, kept: Mapping[JobState, float], to_notify: set[str]) -> None:
+        self.change_topology(topology)
         self.paused = False
-        self.epoch = 1  # of the topology
         self.turns: dict[str, int] = {}  # when it was last served, by contract method
         self.jobs: dict[str, StoredJob] = {}
         self._kept = kept
         self._to_notify = to_notify
-        self._reset(versions)
+        self._reset()
 
-    def _reset(self, versions: Mapping[int, int]) -> None:
-        self.versions = {number: Version(number, partitions) for number, partitions in versions.items()}
-        self.active = self.versions[max(self.versions)]  # the one that was promoted last has the highest number
-        self.ready = 0  # jobs in that state, over all partitions
-        self._turns: deque[Partition] = deque()  # every partition that has ready jobs, once
+    def _reset(self) -> None:
+        self.ready = 0  # jobs in that state, over all places
+        self._places: dict[Place, tuple[JobList, ...]] = {}  # ready jobs: a list for each priority
+        self._turns: deque[Place] = deque()  # the same places; the first is the next one to be served
+        self._lists: dict[tuple[int, JobState], JobList] = {}  # the other jobs, by version and state
         self.held: dict[str, dict[str, StoredJob]] = {}  # leased jobs by token and id
         self.due = tuple(DeadlineHeap(self.jobs) for _ in Priority)
         self.leases = DeadlineHeap(self.jobs)
@@ -61,20 +57,22 @@ class MemoryQueue:
         Needed after a call that was interrupted, by a Ctrl-C or an exception raised in its thread from outside: the
         job that it moved may be in no list, or in two.
         """
-        self._reset({version.number: version.partitions for version in self.versions.values()})
+        self._reset()
         for stored in sorted(self.jobs.values(), key=lambda stored: stored.serial):  # keeps the order of each list
-            stored.partition = self.versions[stored.partition.version.number].partition_for(stored.id)
             self._put(stored)
         self.wake()
 
+    def change_topology(self, topology: QueueTopology) -> None:
+        """Have other versions from now on."""
+        self.topology, self.active = topology, topology.active
+
     def wake(self) -> None:
         """Have the waiters of this queue notified when the call ends."""
-        self._to_notify.add(self.name)
+        self._to_notify.add(self.topology.queue)
 
     def add(self, new: NewJob, now: datetime) -> StoredJob:
         """→ scheduled, or ready when due."""
-        stored = StoredJob.of(new, now, self.active.partition_for(new.id))
-        stored.serial = next(_ascending)
+        stored = StoredJob.of(new, now, self._place_for(new.id), next(_ascending))
         self._put(stored)
         self.jobs[stored.id] = stored  # last: what cannot be put in its place must not be there for `rebuild`
         return stored
@@ -126,26 +124,42 @@ class MemoryQueue:
 
     def move_to_active(self, stored: StoredJob) -> None:
         """Move a finished job to the active version, in the state that it has."""
+        stored.serial = next(_ascending)
         self._take(stored)
-        stored.partition, stored.serial = self.active.partition_for(stored.id), next(_ascending)
+        stored.place = self._place_for(stored.id)
         self._put(stored)
 
     def next_ready(self) -> StoredJob | None:
         """The job to be leased next; the partitions take turns."""
-        turns = self._turns
-        while turns:
-            partition = turns[0]
-            for jobs in partition.ready:
-                if jobs.size:
-                    turns.rotate(-1)
-                    return jobs.first
-            turns.popleft()
-            partition.in_turn = False
+        while self._turns:
+            for jobs in self._places[self._turns[0]]:
+                first = jobs.after
+                if isinstance(first, StoredJob):
+                    self._turns.rotate(-1)
+                    return first
+            del self._places[self._turns.popleft()]
         return None
 
-    def next_due(self) -> datetime | None:
-        """When the next job is due, None where none waits."""
-        return min((deadline for due in self.due if (deadline := due.next()) is not None), default=None)
+    def lists(self, state: JobState, version: int | None = None) -> list[tuple[tuple[int, int, int], JobList]]:
+        """
+        The lists of *state*, of one version or of all.
+
+        Ascending by version, partition and priority, 0 where the latter are not kept apart.
+        """
+        if state is _READY:
+            places = self._places.items()
+            found = [((*place, urgency), jobs) for place, lists in places for urgency, jobs in enumerate(lists)]
+        else:
+            found = [((number, 0, 0), jobs) for (number, its), jobs in self._lists.items() if its is state]
+        return sorted([each for each in found if version in (None, each[0][0])], key=itemgetter(0))
+
+    def jobs_in(self, state: JobState, version: int | None = None) -> Iterator[StoredJob]:
+        """Iterate over the jobs in *state*, of one version or of all."""
+        return (stored for _, jobs in self.lists(state, version) for stored in jobs.after_serial())
+
+    def counts(self, version: int) -> dict[JobState, int]:
+        """How many jobs of a version there are in each state, zeros included."""
+        return {state: sum(jobs.size for _, jobs in self.lists(state, version)) for state in JobState}
 
     def limit_deadlines(self, now: datetime) -> None:
         """
@@ -153,20 +167,23 @@ class MemoryQueue:
 
         Otherwise the jobs of a dead worker would wait until the old time, perhaps years ahead, has come again.
         """
-        for version in self.versions.values():
-            for state in (_LEASED, JobState.RETRY_WAIT):
-                for stored in version.jobs(state):
-                    latest = later(now, stored.seconds or 0.0)
-                    if stored.heap is not None and stored.deadline is not None and stored.deadline > latest:
-                        stored.heap.change(stored, latest)
+        for state in (_LEASED, JobState.RETRY_WAIT):
+            for stored in self.jobs_in(state):
+                latest = later(now, stored.seconds or 0.0)
+                if stored.heap is not None and stored.deadline is not None and stored.deadline > latest:
+                    stored.heap.change(stored, latest)
         self.wake()
+
+    def _place_for(self, id: str) -> Place:
+        partitions = self.active.partitions
+        return self.active.version, partition_of(id, partitions) if partitions > 1 else 0
 
     def _take(self, stored: StoredJob) -> None:
         stored.home.remove(stored)
         if stored.heap is None:
             self.ready -= 1
             return
-        stored.heap.remove(stored)
+        stored.heap.remove()
         if stored.state is _LEASED:
             held = self.held[stored.token]
             del held[stored.id]
@@ -174,27 +191,30 @@ class MemoryQueue:
                 del self.held[stored.token]
 
     def _put(self, stored: StoredJob, *, first: bool = False) -> None:
-        state, partition, deadline = stored.state, stored.partition, stored.deadline
+        state, deadline = stored.state, stored.deadline
         if deadline is None:
-            partition.ready[stored.new.priority].add(stored, first=first)
-            self._count_ready(partition)
+            lists = self._places.get(stored.place)
+            if lists is None:
+                lists = self._places[stored.place] = tuple(JobList() for _ in Priority)
+                self._turns.append(stored.place)
+            lists[stored.new.priority].add(stored, first=first)
+            stored.heap = None
+            self.ready += 1
+            if self.ready == 1 and not self.paused:
+                self.wake()
             return
-        partition.version.list_of(state).add(stored)
+        key = (stored.place[0], state)
+        jobs = self._lists.get(key)
+        if jobs is None:
+            jobs = self._lists[key] = JobList()
+        jobs.add(stored)
         if state is _LEASED:
-            self.leases.add(stored, deadline)
+            heap = self.leases
             self.held.setdefault(stored.token, {})[stored.id] = stored
         elif state in TERMINAL:
-            self.finished.add(stored, deadline)
+            heap = self.finished
         else:
-            known = self.next_due()
-            self.due[stored.new.priority].add(stored, deadline)
-            if known is None or deadline < known:
+            heap = self.due[stored.new.priority]
+            if all(first is None or deadline < first[0] for first in map(DeadlineHeap.first, self.due)):
                 self.wake()
-
-    def _count_ready(self, partition: Partition) -> None:
-        if not partition.in_turn:
-            partition.in_turn = True
-            self._turns.append(partition)
-        self.ready += 1
-        if self.ready == 1 and not self.paused:
-            self.wake()
+        heap.add(stored, deadline)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from scheduler.errors import ConfigError
 from scheduler.jobs import Job
 from scheduler.queues import QueueStats
 from scheduler.states import JobState
-from scheduler_backends.memory.job_list import JobList
 from scheduler_backends.memory.queue import MemoryQueue
 from scheduler_backends.memory.store import Store
 
@@ -60,10 +59,10 @@ def _page(queue: MemoryQueue, state: JobState, place: str | None, limit: int) ->
         near = None
     jobs: list[Job] = []
     last = ""
-    for here, listed in _lists(queue, state):
+    for here, listed in queue.lists(state):
         if here < at:
             continue
-        for stored in listed.after_serial(serial, near) if here == at else listed.after_serial(float("-inf")):
+        for stored in listed.after_serial(serial, near) if here == at else listed.after_serial():
             if len(jobs) == limit:
                 return jobs, last
             jobs.append(stored.job())
@@ -71,35 +70,31 @@ def _page(queue: MemoryQueue, state: JobState, place: str | None, limit: int) ->
     return jobs, None
 
 
-def _lists(queue: MemoryQueue, state: JobState) -> Iterator[tuple[tuple[int, int, int], JobList]]:
-    for number in sorted(queue.versions):
-        for partition, priority, jobs in queue.versions[number].lists(state):
-            yield (number, partition, priority), jobs
-
-
-def _read(place: str | None) -> tuple[tuple[int, int, int], float, str]:
+def _read(place: str | None) -> tuple[tuple[int, ...], float, str]:
     if place is None:
-        return (0, 0, 0), float("-inf"), ""
+        return (), float("-inf"), ""
     match = _PLACE.fullmatch(place)
     if match is None:
         raise ConfigError("cursor", "must be one that an earlier page of this list returned, or None")
-    version, partition, priority, serial, id = match.groups()
-    return (int(version), int(partition), int(priority)), int(serial), id
+    *numbers, serial, id = match.groups()
+    return tuple(map(int, numbers)), int(serial), id
 
 
 def _numbers(queue: MemoryQueue, now: datetime) -> list[QueueStats]:
     return [
         QueueStats(
-            queue=queue.name,
-            version=number,
+            queue=queue.topology.queue,
+            version=version.version,
             partitions=version.partitions,
             paused=queue.paused,
-            counts=version.counts(),
-            oldest_ready_age=_age(version.longest_ready(), now),
+            counts=queue.counts(version.version),
+            oldest_ready_age=_oldest_ready_age(queue, version.version, now),
         )
-        for number, version in sorted(queue.versions.items())
+        for version in queue.topology.versions
     ]
 
 
-def _age(since: datetime | None, now: datetime) -> float | None:
+def _oldest_ready_age(queue: MemoryQueue, version: int, now: datetime) -> float | None:
+    firsts = [jobs.first for _, jobs in queue.lists(JobState.READY, version)]
+    since = min((first.ready_at for first in firsts if first is not None), default=None)
     return None if since is None else max(0.0, (now - since).total_seconds())  # the clock may have gone back

@@ -8,25 +8,24 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from scheduler.arguments import Settled
-from scheduler.clock import Clock, SystemClock
+from scheduler.clock import Clock
+from scheduler.critical import StoreLock
 from scheduler.errors import BackendClosed
-from scheduler.leases import Lease
+from scheduler.leases import Lease, Settled
 from scheduler.limits import now_of
-from scheduler.locks import StoreLock
 from scheduler.logs import GuardedLogger
 from scheduler.processes import PerProcess, process, suspend_at_forks
 from scheduler.queues import Retention
 from scheduler.states import TERMINAL
+from scheduler.topology import QueueTopology, QueueVersion, VersionState
 from scheduler_backends.memory.queue import MemoryQueue
 from scheduler_backends.memory.stored_job import StoredJob
-from scheduler_backends.memory.waiter import Waiters
+from scheduler_backends.memory.waiter import MemoryWaiter
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 _log = GuardedLogger(logging.getLogger(__name__))
-_SYSTEM_CLOCK = SystemClock()
 _FORK_TIMEOUT = 5.0  # seconds that a fork waits for a call under way in another thread
 SLICE = 1_000  # jobs that are moved or read under one hold of the lock: some milliseconds
 _MANY = 100  # queues from which on those that are empty are forgotten: names may be made from requests, without end
@@ -46,8 +45,8 @@ class Store:
         self._locks: PerProcess[StoreLock] = PerProcess()
         self.clock = clock
         self.queues: dict[str, MemoryQueue] = {}
-        self.waiters = Waiters()
-        self._first_versions = {version: partitions}
+        self.waiters: set[MemoryWaiter] = set()
+        self._first_versions = (QueueVersion(version=version, partitions=partitions, state=VersionState.ACTIVE),)
         self._kept = {state: retention.seconds(state) for state in TERMINAL}
         self._closed = self._changing = False
         self._process = process()  # where the jobs are no copy of a parent's
@@ -79,8 +78,10 @@ class Store:
         if self._closed:
             raise BackendClosed("the backend was closed")
         if self._changing:
-            self._repair()
-        now = now_of(self.clock or _SYSTEM_CLOCK)
+            for queue in self.queues.values():
+                queue.rebuild()
+            self.end()
+        now = now_of(self.clock)
         if now < self._latest and self._latest - now > _BACKWARD_JUMP:
             self._changing = True
             for queue in self.queues.values():
@@ -98,14 +99,11 @@ class Store:
     def end(self) -> None:
         """Mark the change as complete and notify waiters, once for all jobs."""
         if self._to_notify:
-            self.waiters.notify(self._to_notify)
+            for waiter in self.waiters.copy():
+                if not waiter.queues.isdisjoint(self._to_notify):
+                    waiter.notify()
             self._to_notify.clear()
         self._changing = False
-
-    def _repair(self) -> None:
-        for queue in self.queues.values():
-            queue.rebuild()
-        self.end()
 
     def in_slices(self, items: Sequence[T], act: Callable[[T, datetime], R]) -> list[R]:
         """
@@ -159,23 +157,23 @@ class Store:
         """The queue, made if it was never used."""
         queue = self.queues.get(name)
         if queue is None:
-            if len(self.queues) >= self._many:
-                self._forget_unused()
+            if len(self.queues) >= self._many:  # forget those that are as if never used
+                self.queues = {
+                    other: used
+                    for other, used in self.queues.items()
+                    if used.jobs or used.paused or used.topology.epoch > 1
+                }
+                self._many = max(_MANY, 2 * len(self.queues))
             queue = self.queues[name] = self.peek(name)
         return queue
 
     def peek(self, name: str) -> MemoryQueue:
         """The queue as it is, or as it would be made. Asking makes none."""
-        return self.queues.get(name) or MemoryQueue(name, self._first_versions, self._kept, self._to_notify)
-
-    def _forget_unused(self) -> None:
-        """Forget the queues that are as if never used. The next time is when there are twice as many."""
-        self.queues = {name: queue for name, queue in self.queues.items() if not self._is_unused(queue)}
-        self._many = max(_MANY, 2 * len(self.queues))
-
-    def _is_unused(self, queue: MemoryQueue) -> bool:
-        versions = {version.number: version.partitions for version in queue.versions.values()}
-        return queue.epoch == 1 and versions == self._first_versions and not queue.jobs and not queue.paused
+        queue = self.queues.get(name)
+        if queue is None:
+            topology = QueueTopology(queue=name, epoch=1, versions=self._first_versions)
+            queue = MemoryQueue(topology, self._kept, self._to_notify)
+        return queue
 
     def in_turn(self, method: str, names: Sequence[str]) -> list[MemoryQueue]:
         """Those that were ever used, first the one whose last turn in *method* is longest ago."""
@@ -195,7 +193,8 @@ class Store:
         """Forget everything and end every wait."""
         self._closed = True
         self.queues.clear()
-        self.waiters.close()
+        for waiter in self.waiters.copy():
+            waiter.fail()
 
     def warn_of_copy(self) -> None:
         """Log once, in a forked child, that its jobs are its own. Without the lock: log handlers are a user's."""

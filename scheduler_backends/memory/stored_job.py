@@ -1,50 +1,27 @@
-"""A stored job: a mutable record inside the store, of which a `Job` is made for each reader."""
+"""Stored jobs, and the two structures that hold them: a list in the order of arrival, and a heap of deadlines."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
+from heapq import heapify, heappop, heappush, heapreplace
+from operator import attrgetter
 
-from scheduler.jobs import ErrorDetail, ErrorRecord, Job, NewJob
+from scheduler.jobs import AS_ASKED, ErrorDetail, ErrorRecord, Job, NewJob
 from scheduler.limits import MAX_ERRORS
 from scheduler.states import TERMINAL, JobState
 from scheduler.values import maker_of
 
-if TYPE_CHECKING:  # which hold stored jobs
-    from scheduler_backends.memory.deadlines import DeadlineHeap
-    from scheduler_backends.memory.job_list import JobList
-    from scheduler_backends.memory.versions import Partition
-
 WAITING = frozenset({JobState.SCHEDULED, JobState.RETRY_WAIT})
+Place = tuple[int, int]  # the numbers of a version and of a partition
 _NO_METADATA: dict[str, str] = {}  # one for all, since most jobs have none; readers get copies
+_SLACK = 64  # invalid entries of a heap that are not worth a rebuild
 
-_job = maker_of(
-    Job,
-    "id",
-    "queue",
-    "type",
-    "payload",
-    "state",
-    "priority",
-    "run_at",
-    "created_at",
-    "max_retries",
-    "timeout",
-    "due_at",
-    "attempts",
-    "crashes",
-    "retry_policy",
-    "idempotency_key",
-    "metadata",
-    "finished_at",
-    "errors",
-    "lease_owner",
-    "lease_expires_at",
-    "result",
-    "queue_version",
-    "partition",
-)
+_STATE = ("state", "run_at", "created_at", "due_at", "attempts", "crashes", "metadata", "finished_at", "errors")
+_LEASE = ("lease_owner", "lease_expires_at", "result", "queue_version", "partition")
+_job = maker_of(Job, *AS_ASKED, *_STATE, *_LEASE)
+_as_asked = attrgetter(*AS_ASKED)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -58,22 +35,26 @@ class Node:
 @dataclass(slots=True, eq=False, repr=False)
 class StoredJob(Node):
     """
-    One stored job. Used under the store's lock only, and never handed out.
+    One stored job. Used under the store's lock only; readers get a `Job`.
 
     Some fields mean something in some states only, and hold old values in the others.
     """
 
     id: str
     new: NewJob
+    as_asked: tuple[object, ...]
+    """Fields that readers get as they are in `new`."""
     metadata: dict[str, str]
     run_at: datetime
     created_at: datetime
-    partition: Partition
+    place: Place
     state: JobState
     deadline: datetime | None
     """When the state ends by itself: due, expired, no longer kept. None while ready."""
     ready_at: datetime
     """Also while leased."""
+    serial: int
+    """The order in its list. Every move gives another one, so it also says which entry of a heap is valid."""
     seconds: float | None = None
     """How long a lease lasts, or a retry waits."""
     attempts: int = 0
@@ -85,32 +66,28 @@ class StoredJob(Node):
     finished_at: datetime | None = None
     """Once finished, like `result`."""
     result: bytes | None = None
-
     home: JobList = field(init=False)
     """The list that it is in."""
-    serial: int = 0
-    """The order in that list."""
     heap: DeadlineHeap | None = None
     """The heap that it is in, None while ready."""
-    entry_id: int = 0
-    """The valid entry in that heap, whose moment is `listed_at`."""
-    listed_at: datetime = field(init=False)
 
     @classmethod
-    def of(cls, new: NewJob, now: datetime, partition: Partition) -> StoredJob:
+    def of(cls, new: NewJob, now: datetime, place: Place, serial: int) -> StoredJob:
         """Make one that is scheduled, or ready when due, and in no list yet."""
         run_at = new.run_at_from(now)
         waits = run_at > now
         return cls(
-            id=new.id,
-            new=new,
-            metadata=dict(new.metadata) if new.metadata else _NO_METADATA,  # the caller may change the mapping
-            run_at=run_at,
-            created_at=now,
-            partition=partition,
-            state=JobState.SCHEDULED if waits else JobState.READY,
-            deadline=run_at if waits else None,
-            ready_at=now,
+            new.id,
+            new,
+            _as_asked(new),
+            dict(new.metadata) if new.metadata else _NO_METADATA,  # the caller may change the mapping
+            run_at,
+            now,
+            place,
+            JobState.SCHEDULED if waits else JobState.READY,
+            run_at if waits else None,
+            now,
+            serial,
         )
 
     def record(self, error: ErrorDetail, now: datetime) -> None:
@@ -119,30 +96,135 @@ class StoredJob(Node):
 
     def job(self) -> Job:
         """Return the job as it is now. Nothing in it is shared that a reader could change."""
-        new, partition, state = self.new, self.partition, self.state
+        state, deadline = self.state, self.deadline
         is_leased = state is JobState.LEASED
         return _job(
-            self.id,
-            new.queue,
-            new.type,
-            new.payload,
+            *self.as_asked,
             state,
-            new.priority,
             self.run_at,
             self.created_at,
-            new.max_retries,
-            new.timeout,
-            self.deadline if state in WAITING else None,
+            deadline if state in WAITING else None,
             self.attempts,
             self.crashes,
-            new.retry_policy,
-            new.idempotency_key,
             self.metadata.copy(),
             self.finished_at if state in TERMINAL else None,
             self.errors,
             self.worker_id if is_leased else None,
-            self.deadline if is_leased else None,
+            deadline if is_leased else None,
             self.result if state is JobState.SUCCEEDED else None,
-            partition.version.number,
-            partition.index,
+            *self.place,
         )
+
+
+class JobList(Node):
+    """
+    A doubly linked ring through the jobs themselves; the list is its own first and last node.
+
+    A deque would keep cancelled jobs until they reach its end, and an OrderedDict cannot be entered in the middle,
+    where the next page of a list begins. Serials ascend from first to last.
+    """
+
+    __slots__ = ("size",)
+
+    def __init__(self) -> None:
+        self.before = self.after = self
+        self.size = 0
+
+    @property
+    def first(self) -> StoredJob | None:
+        """The first job, None in an empty list."""
+        return self.after if isinstance(self.after, StoredJob) else None
+
+    def add(self, stored: StoredJob, *, first: bool = False) -> None:
+        """Put *stored*, which is in no list, at the end or at the beginning."""
+        before = self if first else self.before
+        after = before.after
+        stored.before, stored.after = before, after
+        before.after = after.before = stored
+        stored.home = self
+        self.size += 1
+
+    def remove(self, stored: StoredJob) -> None:
+        """Take *stored* out."""
+        stored.before.after, stored.after.before = stored.after, stored.before
+        self.size -= 1
+
+    def after_serial(self, serial: float = float("-inf"), near: StoredJob | None = None) -> Iterator[StoredJob]:
+        """
+        Iterate over the jobs with a higher serial. near: the job of this list that has the serial, if there is one.
+
+        Without it, the jobs before the serial are walked over.
+        """
+        node = self.after if near is None else near.after
+        while isinstance(node, StoredJob):
+            if node.serial > serial:
+                yield node
+            node = node.after
+
+
+class DeadlineHeap:
+    """
+    A heap of deadlines with lazy deletion.
+
+    The entry of a removed job stays until it reaches the top, or until such entries outnumber the valid ones by a small
+    constant. The heap is then rebuilt, which costs each removal a constant. Entries hold ids, so that a removed job
+    does not stay in memory.
+    """
+
+    __slots__ = ("_entries", "_jobs", "size")
+
+    def __init__(self, jobs: Mapping[str, StoredJob]) -> None:
+        self._entries: list[tuple[datetime, int, str]] = []
+        self._jobs = jobs
+        self.size = 0  # jobs
+
+    def add(self, stored: StoredJob, deadline: datetime) -> None:
+        """Add *stored*."""
+        self.size += 1
+        stored.heap = self
+        heappush(self._entries, (deadline, stored.serial, stored.id))
+
+    def remove(self) -> None:
+        """Count one job less: one that has another serial by now, or was deleted."""
+        self.size -= 1
+        if len(self._entries) > 2 * self.size + _SLACK:
+            self._rebuild()
+
+    def change(self, stored: StoredJob, deadline: datetime) -> None:
+        """
+        Give *stored* another deadline.
+
+        A later one gets its entry only when the present entry reaches the top, so that leases that are renewed all the
+        time leave no entries behind.
+        """
+        is_earlier = stored.deadline is None or deadline < stored.deadline
+        stored.deadline = deadline
+        if is_earlier:
+            heappush(self._entries, (deadline, stored.serial, stored.id))
+            if len(self._entries) > 2 * self.size + _SLACK:
+                self._rebuild()
+
+    def first(self) -> tuple[datetime, StoredJob] | None:
+        """The earliest deadline and its job, None if the heap is empty."""
+        entries = self._entries
+        while entries:
+            moment, serial, id = entries[0]
+            stored = self._jobs.get(id)
+            if stored is None or stored.serial != serial or stored.deadline is None:
+                heappop(entries)
+            elif stored.deadline > moment:
+                heapreplace(entries, (stored.deadline, serial, id))
+            else:
+                return moment, stored
+        return None
+
+    def _rebuild(self) -> None:
+        found = ((moment, serial, id, self._jobs.get(id)) for moment, serial, id in self._entries)
+        self._entries = list(
+            {
+                (stored.deadline or moment, serial, id)
+                for moment, serial, id, stored in found
+                if stored is not None and stored.serial == serial
+            }
+        )
+        heapify(self._entries)

@@ -1,9 +1,8 @@
-"""The ability Wakeups: waiters, and which of them wait for which queues."""
+"""The ability Wakeups: waiters within this process."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
@@ -19,14 +18,18 @@ class MemoryWaiter:
 
     The signal is a SimpleQueue, whose put is safe in a signal handler; a Condition's notify is not. An item in it ends
     a wait, and `_is_notified`, set first, says whether there was a reason.
+
+    It enters *waiters*, the open ones of its backend. That set needs no lock, which a finaliser that closes a waiter
+    might find taken: to add to a set, to discard from it and to copy it are single steps of the interpreter.
     """
 
-    def __init__(self, waiters: Waiters, queues: Sequence[str]) -> None:
+    def __init__(self, waiters: set[MemoryWaiter], queues: Sequence[str]) -> None:
         self.queues = frozenset(queues)
         self._waiters = waiters
         # A thread that does not exist in a forked child may hold the parent's signal.
         self._signals: PerProcess[SimpleQueue[None]] = PerProcess()
-        self._is_notified = self._closed = False
+        self._is_notified = self._closed = self._failed = False
+        waiters.add(self)
 
     def wait(self, timeout: float) -> WakeReason:
         """
@@ -35,7 +38,7 @@ class MemoryWaiter:
         Raises `BackendClosed` if the backend was closed before.
         """
         seconds = check_number("timeout", timeout)
-        if self._waiters.closed:
+        if self._failed:
             raise BackendClosed("the backend was closed")
         if self._closed:
             return WakeReason.NONE
@@ -65,36 +68,10 @@ class MemoryWaiter:
     def close(self) -> None:
         """End the present wait and all later ones."""
         self._closed = True
-        self._waiters.all.discard(self)
+        self._waiters.discard(self)
         self.interrupt()
 
-
-class Waiters:
-    """
-    All open waiters of a backend.
-
-    `all` needs no lock, which a finaliser that closes a waiter might find taken: to add to a set, to discard from it
-    and to copy it are single steps of the interpreter.
-    """
-
-    def __init__(self) -> None:
-        self.closed = False
-        self.all: set[MemoryWaiter] = set()
-
-    def add(self, queues: Sequence[str]) -> MemoryWaiter:
-        """Return a waiter that is notified of *queues* from now on."""
-        waiter = MemoryWaiter(self, queues)
-        self.all.add(waiter)
-        return waiter
-
-    def notify(self, queues: AbstractSet[str]) -> None:
-        """Notify the waiters of *queues*."""
-        for waiter in self.all.copy():
-            if not waiter.queues.isdisjoint(queues):
-                waiter.notify()
-
-    def close(self) -> None:
-        """End every wait, for good."""
-        self.closed = True
-        for waiter in self.all.copy():
-            waiter.interrupt()
+    def fail(self) -> None:
+        """End the present wait, and let later ones raise `BackendClosed`."""
+        self._failed = True
+        self.interrupt()

@@ -12,10 +12,10 @@ from psycopg.rows import tuple_row
 from psycopg.types.json import set_json_dumps
 
 from scheduler.abilities import WAKE_HORIZON
-from scheduler.arguments import check_jobs
 from scheduler.errors import BackendUnavailable
 from scheduler.jobs import NewJob
 from scheduler.leases import Enqueued
+from scheduler.limits import check_all
 from scheduler_backends.postgres.database import Driver, Rows
 from scheduler_backends.postgres.errors import translating
 from scheduler_backends.postgres.statements.enqueue import COPIED
@@ -63,7 +63,7 @@ class EnqueueHooks:
 
         The notification is part of the caller's transaction as well: a rollback takes back both.
         """
-        checked = check_jobs(jobs)
+        checked = check_all("jobs", jobs, NewJob)
         self._store.database.check_open()
         execute = translating(
             lambda: executor(connection, vendor="postgresql", driver=psycopg.Connection, of_driver=_run_on)

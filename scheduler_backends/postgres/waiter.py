@@ -12,7 +12,7 @@ from typing import Final
 from psycopg import sql
 
 from scheduler.abilities import Waiter, WakeReason
-from scheduler.arguments import check_queues
+from scheduler.limits import check_queues
 from scheduler.sleeping import Ownership
 from scheduler.waiting import DescriptorWaiter
 from scheduler_backends.postgres.database import Database, Driver

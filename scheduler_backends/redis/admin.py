@@ -7,11 +7,11 @@ from secrets import token_hex
 from typing import cast
 
 from scheduler.abilities import Finished
-from scheduler.arguments import check_partitions, check_queue, check_version
 from scheduler.errors import BackendError, ConfigError, TopologyError
 from scheduler.leases import MoveAnswer
+from scheduler.limits import check_queue
 from scheduler.states import LIVE, JobState
-from scheduler.topology import QueueTopology
+from scheduler.topology import QueueTopology, check_partitions, check_version
 from scheduler_backends.redis.by_id import call_on_ids
 from scheduler_backends.redis.calls import Call
 from scheduler_backends.redis.client.node import Word

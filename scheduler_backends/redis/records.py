@@ -35,9 +35,8 @@ from operator import attrgetter
 from struct import Struct
 from typing import Any, Final, NamedTuple, NoReturn
 
-from scheduler.arguments import is_possible_id
 from scheduler.jobs import ErrorRecord, NewJob
-from scheduler.limits import check_metadata, check_name
+from scheduler.limits import check_metadata, check_name, is_possible_id
 from scheduler.retry import RetryPolicy
 
 FORMAT: Final = 2

@@ -9,8 +9,8 @@ import time
 from collections.abc import Sequence
 
 from scheduler.abilities import Waiter, WakeReason
-from scheduler.arguments import check_queues
 from scheduler.errors import BackendClosed
+from scheduler.limits import check_queues
 from scheduler.sleeping import Ownership
 from scheduler.waiting import DescriptorWaiter
 from scheduler_backends.redis.client.node import Connection, socket_of

@@ -81,9 +81,6 @@ class SqliteBackend(
         """``sqlite:///relative.db`` or ``sqlite:////absolute.db``, with the arguments of the class as options."""
         return cls(url)
 
-    def __repr__(self) -> str:
-        return f"SqliteBackend({self._store.file.path!r})"
-
     @property
     def clock(self) -> Clock | None:
         """None = the machine's clock; tests set one."""
@@ -92,6 +89,9 @@ class SqliteBackend(
     @clock.setter
     def clock(self, clock: Clock | None) -> None:
         self._store.clock = check_clock(clock)
+
+    def __repr__(self) -> str:
+        return f"SqliteBackend({self._store.file.path!r})"
 
     def close(self) -> None:
         """See `Backend.close`."""

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from scheduler.abilities import WakeReason
-from scheduler.arguments import check_jobs
 from scheduler.errors import BackendError, ConfigError
 from scheduler.jobs import NewJob
 from scheduler.leases import Enqueued
+from scheduler.limits import check_all
 from scheduler_backends.sql.columns import COLUMNS, SQLITE_TYPES, JobRow
 from scheduler_backends.sql.connections import Execute, Parameters, executor
 from scheduler_backends.sql.decoding import is_repeat, job_of
@@ -54,7 +54,7 @@ class EnqueueHooks:
 
         Waiters notice the caller's commit in the file's log.
         """
-        checked = check_jobs(jobs)
+        checked = check_all("jobs", jobs, NewJob)
         self._store.file.check_open()
         try:
             execute = executor(connection, vendor="sqlite", driver=sqlite3.Connection, of_driver=_run_on)

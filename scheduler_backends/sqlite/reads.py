@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from scheduler.arguments import is_possible_id
 from scheduler.jobs import Job
+from scheduler.limits import is_possible_id
 from scheduler.queues import QueueStats
 from scheduler.states import JobState
 from scheduler_backends.sql.columns import JobRow

@@ -7,8 +7,8 @@ import os
 import threading
 from collections.abc import Callable
 
+from scheduler.critical import StoreLock
 from scheduler.errors import BackendClosed
-from scheduler.locks import StoreLock
 from scheduler.sleeping import Ownership
 from scheduler_backends.sqlite.connection import Connection, any_text
 from scheduler_backends.sqlite.gate import Gate

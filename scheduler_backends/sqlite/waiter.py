@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from scheduler.abilities import Waiter
-from scheduler.arguments import check_queues
+from scheduler.limits import check_queues
 from scheduler.waiting import DescriptorWaiter
 from scheduler_backends.sqlite.store import Store
 from scheduler_backends.sqlite.watching import Watch

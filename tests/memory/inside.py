@@ -8,10 +8,8 @@ from collections.abc import Iterable
 
 from scheduler.states import LIVE, TERMINAL, JobState
 from scheduler_backends.memory import MemoryBackend
-from scheduler_backends.memory.deadlines import DeadlineHeap
-from scheduler_backends.memory.job_list import JobList
 from scheduler_backends.memory.queue import MemoryQueue
-from scheduler_backends.memory.stored_job import WAITING, StoredJob
+from scheduler_backends.memory.stored_job import WAITING, DeadlineHeap, JobList, StoredJob
 
 SLACK = 64  # entries of removed jobs that a heap may keep
 
@@ -26,27 +24,26 @@ def check_inside(backend: MemoryBackend) -> None:
 def check_queue(queue: MemoryQueue) -> None:
     found: Counter[StoredJob] = Counter()
     ready = 0
-    for version in queue.versions.values():
-        for state in JobState:
-            for partition, priority, jobs in version.lists(state):
-                listed = _walk(jobs)
-                found.update(listed)
-                for stored in listed:
-                    assert stored.state is state
-                    assert stored.partition.version is version
-                    assert stored.partition is version.partition_for(stored.id)
-                    assert stored.home is jobs
-                    if state is JobState.READY:
-                        assert (stored.partition.index, stored.new.priority) == (partition, priority)
+    numbers = {version.version for version in queue.topology.versions}
+    assert queue.active is queue.topology.active
+    for state in JobState:
+        for (version, partition, priority), jobs in queue.lists(state):
+            listed = _walk(jobs)
+            found.update(listed)
+            for stored in listed:
+                assert stored.state is state
+                assert stored.place[0] == version
+                assert version in numbers
+                assert stored.home is jobs
                 if state is JobState.READY:
-                    ready += len(listed)
+                    assert (stored.place[1], stored.new.priority) == (partition, priority)
+            if state is JobState.READY:
+                ready += len(listed)
     assert found == Counter(queue.jobs.values()), "a job is in no list, or in two, or was forgotten elsewhere"
     assert all(id == stored.id for id, stored in queue.jobs.items())
     assert queue.ready == ready
-    turns = list(queue._turns)
-    assert len(turns) == len(set(turns))
-    assert {stored.partition for stored in found if stored.state is JobState.READY} <= set(turns)
-    assert all(partition.in_turn for partition in turns)
+    assert {stored.place for stored in found if stored.state is JobState.READY} <= set(queue._places)
+    assert sorted(queue._places) == sorted(queue._turns)
     assert _listed(queue, *queue.due) == _ids(stored for stored in found if stored.state in WAITING)
     assert _listed(queue, queue.leases) == _ids(stored for stored in found if stored.state is JobState.LEASED)
     assert _listed(queue, queue.finished) == _ids(stored for stored in found if stored.state in TERMINAL)
@@ -66,7 +63,7 @@ def _ids(jobs: Iterable[StoredJob]) -> list[str]:
 
 
 def _walk(jobs: JobList) -> list[StoredJob]:
-    listed = list(jobs.after_serial(float("-inf")))
+    listed = list(jobs.after_serial())
     assert len(listed) == jobs.size
     assert [stored.serial for stored in listed] == sorted({stored.serial for stored in listed})
     backwards = []
@@ -79,22 +76,21 @@ def _walk(jobs: JobList) -> list[StoredJob]:
 
 
 def _listed(queue: MemoryQueue, *heaps: DeadlineHeap) -> list[str]:
+    """The ids in *heaps*. Each job has an entry that is not later than its deadline."""
     ids: list[str] = []
     for heap in heaps:
         valid = [
-            (moment, id)
-            for moment, entry_id, id in heap._heap
-            if id in queue.jobs and queue.jobs[id].entry_id == entry_id
+            (moment, queue.jobs[id])
+            for moment, serial, id in heap._entries
+            if id in queue.jobs and queue.jobs[id].serial == serial
         ]
-        assert len(valid) == heap.size
-        assert len(heap._heap) <= 2 * heap.size + SLACK
-        for moment, id in valid:
-            deadline = queue.jobs[id].deadline
-            assert queue.jobs[id].listed_at == moment
-            assert queue.jobs[id].heap is heap
-            assert deadline is not None
-            assert moment <= deadline
-        ids += [id for _, id in valid]
+        assert len({stored for _, stored in valid}) == heap.size
+        assert len(heap._entries) <= 2 * heap.size + SLACK
+        for stored in {stored for _, stored in valid}:
+            assert stored.heap is heap
+            assert stored.deadline is not None
+            assert min(moment for moment, other in valid if other is stored) <= stored.deadline
+            ids.append(stored.id)
     return sorted(ids)
 
 

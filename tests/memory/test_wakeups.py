@@ -189,7 +189,7 @@ def test_notifications_that_nobody_waits_for_do_not_pile_up(backend: MemoryBacke
 def test_closed_waiters_are_forgotten(backend: MemoryBackend) -> None:
     for number in range(100):
         backend.waiter([QUEUE, f"queue {number}"]).close()
-    assert backend._store.waiters.all == set()
+    assert backend._store.waiters == set()
 
 
 @pytest.mark.parametrize("timeout", [-1.0, float("nan"), float("inf"), True, "1"])

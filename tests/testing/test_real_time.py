@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 
 import pytest
 
 from examples.own_backend import DictBackend
-from scheduler.clock import SystemClock
 from scheduler.errors import BackendClosed
 from scheduler.testing.contract import BackendContract, suite
 from scheduler.testing.contract.fixtures import ContractFixtures
@@ -28,7 +27,7 @@ class ClocklessBackend(DictBackend):
         with self._lock.entry():
             if self._closed:
                 raise BackendClosed("the backend was closed")
-            yield SystemClock().now()
+            yield datetime.now(UTC)
 
 
 class Opens:

@@ -10,25 +10,23 @@ from typing import Any
 
 import pytest
 
-from scheduler.arguments import (
-    check_duration,
-    check_ids,
-    check_jobs,
-    check_limit,
-    check_partitions,
-    check_queues,
-    check_settled,
-    check_state,
-    check_token,
-    check_version,
-    is_possible_id,
-)
 from scheduler.errors import ConfigError
 from scheduler.identity import new_token
 from scheduler.jobs import Job, NewJob, Priority
-from scheduler.leases import Completion, Failure, Lease
-from scheduler.limits import MAX_BATCH
+from scheduler.leases import Completion, Failure, Lease, check_settled
+from scheduler.limits import (
+    MAX_BATCH,
+    check_all,
+    check_duration,
+    check_ids,
+    check_limit,
+    check_queues,
+    check_state,
+    check_token,
+    is_possible_id,
+)
 from scheduler.states import JobState
+from scheduler.topology import check_partitions, check_version
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -98,7 +96,7 @@ def test_a_queue_named_by_an_enum_is_its_plain_text(queues: Any) -> None:
 @pytest.mark.parametrize("jobs", [None, 2.0, "job", [1], [None], ["job"], NewJob(type="t")])
 def test_what_is_no_sequence_of_new_jobs_is_refused(jobs: Any) -> None:
     with pytest.raises(ConfigError, match=r"^jobs: "):
-        check_jobs(jobs)
+        check_all("jobs", jobs, NewJob)
 
 
 @pytest.mark.parametrize("ids", [None, 5, "j", [1], [b"j"], ["j", None]])

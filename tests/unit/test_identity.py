@@ -17,8 +17,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scheduler import identity
-from scheduler.arguments import check_token
 from scheduler.identity import id_for_key, new_id, new_token, own_number
+from scheduler.limits import check_token
 
 THREADS = 8
 
@@ -103,19 +103,26 @@ def test_parent_and_children_never_make_the_same(make: str) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-def test_a_lock_held_while_forking_does_not_stop_the_child() -> None:
-    """Another thread of the parent may be making an id at the moment of the fork."""
+def test_another_thread_that_makes_an_id_while_forking_does_not_stop_the_child() -> None:
     script = """
 import os, signal, threading
-from scheduler import identity
-with identity._id_locks.get(threading.Lock):
+from scheduler.identity import new_id
+stop = []
+def make():
+    while not stop:
+        new_id()
+threads = [threading.Thread(target=make) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for _ in range(20):
     if os.fork() == 0:
         signal.alarm(20)  # a child that waits for ever would be killed, and the parent told
-        identity.new_id()
+        new_id()
         os._exit(0)
-print(os.wait()[1])
+    print(os.wait()[1])
+stop.append(True)
 """
-    assert run_alone(script) == ["0"]
+    assert run_alone(script) == ["0"] * 20
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")

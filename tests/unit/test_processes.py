@@ -15,8 +15,7 @@ from weakref import WeakSet
 import pytest
 
 from scheduler import processes
-from scheduler.critical import Interruptible, here
-from scheduler.locks import StoreLock
+from scheduler.critical import Interruptible, StoreLock, here
 from scheduler.processes import PerProcess, process, run_in_children, suspend_at_forks, suspend_briefly
 
 WAIT_TIMEOUT = 30.0

@@ -7,6 +7,7 @@ import logging
 import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta, timezone
 from typing import cast
 
@@ -31,7 +32,7 @@ from scheduler.identity import id_for_key, new_token
 from scheduler.jobs import Job, NewJob, Priority
 from scheduler.leases import Enqueued, Failure
 from scheduler.metrics import HOOKS, CountingMetrics, Metrics
-from scheduler.producer import Producer
+from scheduler.producer import JobOptions, Producer
 from scheduler.retry import RetryPolicy
 from scheduler.serializers import JsonSerializer
 from scheduler.states import JobState
@@ -86,6 +87,11 @@ def test_the_configuration_gives_the_defaults(backend: Backend) -> None:
     )
     job = Producer(backend, config).enqueue("send").job
     assert (job.queue, job.max_retries, job.timeout, job.retry_policy) == ("mail", 7, 2.5, FIXED)
+
+
+def test_every_option_of_a_job_can_be_given_to_a_producer() -> None:
+    options = {field.name for field in fields(NewJob) if field.init} - {"type", "payload"}
+    assert set(JobOptions.__annotations__) == options
 
 
 def test_every_argument_arrives(producer: Producer) -> None:

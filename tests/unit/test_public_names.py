@@ -45,6 +45,13 @@ def test_a_public_name_is_what_its_module_defines(name: str) -> None:
     assert found is getattr(importlib.import_module(module), name)
 
 
+def test_type_checkers_and_programs_find_the_same_names() -> None:
+    """A star imports what `__all__` of its module names; without that, it would import all that the module defines."""
+    listed = [name for module in starred() for name in vars(importlib.import_module(module))["__all__"]]
+    assert sorted([*listed, "__version__"]) == sorted(scheduler.__all__)
+    assert not hasattr(scheduler, "ErrorDetail")  # which a module defines, but does not list
+
+
 def test_every_error_is_public() -> None:
     defined = {
         name for name, kind in vars(errors).items() if inspect.isclass(kind) and kind.__module__ == errors.__name__
@@ -69,6 +76,11 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 def test_modules_are_imported_as_usual() -> None:
     assert run_alone("from scheduler import retry; import scheduler.jobs; print(retry.__name__)") == "scheduler.retry"
+
+
+def test_importing_a_module_by_its_name_imports_no_other_ones() -> None:
+    script = "import sys; from scheduler import retry; print('scheduler.worker' in sys.modules, retry.__name__)"
+    assert run_alone(script) == "False scheduler.retry"
 
 
 def test_importing_the_package_imports_none_of_its_modules() -> None:

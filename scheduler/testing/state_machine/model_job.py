@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from scheduler.jobs import ErrorDetail, ErrorRecord, Job, NewJob
+from scheduler.jobs import AS_ASKED, ErrorDetail, ErrorRecord, Job, NewJob
 from scheduler.limits import MAX_ERRORS
 from scheduler.states import JobState
 
@@ -40,19 +40,11 @@ def fresh(new: NewJob, version: int, partition: int, now: datetime) -> Job:
     run_at = new.run_at_from(now)
     waits = run_at > now
     return Job(
-        id=new.id,
-        queue=new.queue,
-        type=new.type,
-        payload=new.payload,
+        **{name: getattr(new, name) for name in AS_ASKED},
         state=JobState.SCHEDULED,
-        priority=new.priority,
         run_at=run_at,
         due_at=run_at if waits else now,
         created_at=now,
-        max_retries=new.max_retries,
-        timeout=new.timeout,
-        retry_policy=new.retry_policy,
-        idempotency_key=new.idempotency_key,
         metadata=dict(new.metadata),
         queue_version=version,
         partition=partition,  # the store's choice, which then stays
