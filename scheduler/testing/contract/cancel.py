@@ -61,7 +61,7 @@ class CancelContract:
     def test_without_retention_the_job_is_gone_and_its_id_can_be_used_at_once(
         self, open_harness: OpenHarness, state: JobState
     ) -> None:
-        """The new job of that id is leased once, whatever the store left behind of the old one."""
+        """The new job with that id is leased once, even if the store still has traces of the old one."""
         harness = open_harness(Retention())
         job, _ = in_state(harness, state, id="again")
         results = harness.backend.cancel(harness.queue, ["again"])

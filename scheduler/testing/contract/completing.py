@@ -1,4 +1,4 @@
-"""Completing a version that drains: refused while it holds jobs, and then gone for good (guarantee 25)."""
+"""complete_draining_version: refused while the version holds jobs, and final afterwards (guarantee 25)."""
 
 from __future__ import annotations
 

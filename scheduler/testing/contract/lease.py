@@ -39,7 +39,7 @@ class LeaseContract:
         assert harness.counts()[JobState.LEASED] == len(leases)
 
     def test_an_empty_answer_means_that_nothing_was_ready(self, harness: BackendHarness) -> None:
-        """However few are ready and wherever they lie, a call that asks for one finds one."""
+        """A call with limit 1 leases a job as long as any is ready, in any partition."""
         harness.add_many(12)
         for left in range(12, 0, -1):
             assert len(harness.lease_once(1)) == 1, f"{left} were ready"
@@ -69,7 +69,7 @@ class LeaseContract:
         assert len({lease.job.id for lease in leases}) == len(leases) == 4
 
     def test_queues_are_served_in_turn(self, harness: BackendHarness) -> None:
-        """A queue with a long backlog, named first, does not keep the others waiting."""
+        """A queue with a long backlog does not delay the others, even if it is named first."""
         queues = [harness.queue, harness.new_queue(), harness.new_queue()]
         harness.add_many(200, queue=queues[0])
         for queue in queues[1:]:
@@ -78,7 +78,7 @@ class LeaseContract:
         assert all(served[queue] >= 5 for queue in queues), served
 
     def test_a_repeat_with_the_same_token_answers_the_same_jobs(self, harness: BackendHarness) -> None:
-        """The reply was lost: nothing is leased twice, and attempts go up once."""
+        """After a lost reply, no job is leased twice, and attempts are counted once."""
         harness.add_many(3)
         token = new_token()
         first = harness.lease_once(100, token=token)

@@ -1,4 +1,4 @@
-"""Every move from every state: those in the table of moves happen, all others change nothing and say so."""
+"""Every move from every state: the moves in `MOVES` succeed, all others are refused and change nothing."""
 
 from __future__ import annotations
 

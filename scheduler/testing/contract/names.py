@@ -1,4 +1,4 @@
-"""Names of any characters that are allowed at all are kept apart from all others (guarantee 20)."""
+"""Names may contain any allowed characters and are never confused with other names (guarantee 20)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class NamesContract:
         assert [harness.counts(queue)[JobState.SCHEDULED] for queue in queues] == [0] * 3 + [1] * 5
 
     def test_names_that_are_only_asked_for_leave_nothing_behind(self, harness: BackendHarness) -> None:
-        """They may come from requests, without end."""
+        """The names may come from web requests, in unlimited number."""
         backend, unique = harness.backend, harness.new_queue("{}")
 
         def ask(number: int) -> None:
@@ -115,7 +115,7 @@ class NamesContract:
 
     @pytest.mark.parametrize("joint", [":", "/", ".", "\u200b", "}", " ", "-", "|"], ids=ascii)
     def test_a_queue_and_an_id_never_run_into_each_other(self, harness: BackendHarness, joint: str) -> None:
-        """The names "a" and "b:c" joined are the names "a:b" and "c" joined."""
+        """Queue "a" with id "b:c" and queue "a:b" with id "c" are different jobs with equal joined names."""
         short = harness.new_queue()
         long = f"{short}{joint}b"
         harness.queues.append(long)

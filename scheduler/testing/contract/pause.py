@@ -60,7 +60,7 @@ class PauseContract:
         assert harness.lease() == []
 
     def test_what_is_held_under_a_token_is_still_answered(self, harness: BackendHarness) -> None:
-        """Or it gets nothing: what matters is that nothing new is leased."""
+        """The call may also return nothing, but it must not lease another job."""
         lease = harness.leased()
         harness.add()
         harness.backend.pause(harness.queue)

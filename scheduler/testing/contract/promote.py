@@ -63,7 +63,7 @@ class PromoteContract:
             if promotion.next_due is None:
                 break
             assert promotion.next_due == 0.0
-        # A store that derives "ready" moves none; one that moves must move each once.
+        # A store that derives "ready" from the time moves no jobs. Any other store moves each once.
         assert moved in (0, 7)
         assert harness.counts()[JobState.READY] == 7
 

@@ -70,7 +70,7 @@ class TrimContract:
     ) -> None:
         harness = open_harness(Retention(**{"succeeded": LONG, "cancelled": LONG, "dead": LONG, state.value: 3.0}))
         if harness.clock:
-            harness.clock.advance(0.25)  # a moment within a second, as a store that counts seconds would not see
+            harness.clock.advance(0.25)  # not a whole second, to find stores that count in seconds
         job, _ = in_state(harness, state)
         harness.advance(1.0)
         assert harness.trim() == 0
@@ -78,7 +78,7 @@ class TrimContract:
         (result,) = harness.enqueue(harness.new(id=job.id))
         assert not result.is_new
         harness.advance(2.0)
-        assert harness.trim() <= 1  # a store may drop it by itself, once it is due
+        assert harness.trim() <= 1  # a store may delete it by itself once its retention has ended
         assert harness.find(job.id) is None
         assert not any(harness.counts().values())
         assert harness.add(id=job.id, delay=LONG).state is JobState.SCHEDULED

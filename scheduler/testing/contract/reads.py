@@ -56,7 +56,7 @@ class ReadsContract:
         assert sorted(job.id for job in harness.listed(state, limit=limit)) == sorted(job.id for job in jobs)
 
     def test_a_page_is_full_while_more_follow(self, harness: BackendHarness) -> None:
-        """Else a caller who shows one page would show nothing of many jobs."""
+        """Otherwise a caller that shows one page could show no jobs although there are many."""
         harness.add_many(10, delay=LONG)
         page = harness.backend.list(harness.queue, JobState.SCHEDULED, limit=4)
         assert len(page.jobs) == 4
@@ -68,7 +68,7 @@ class ReadsContract:
         assert harness.backend.list(harness.queue, JobState.SCHEDULED, limit=100).cursor is None
 
     def test_a_cursor_is_good_for_another_backend_object(self, harness: BackendHarness) -> None:
-        """It is plain text that a web page can carry: the same call gives the same page."""
+        """A cursor is plain text that a web page can carry. The same call returns the same page."""
         harness.add_many(5, delay=LONG)
         page = harness.backend.list(harness.queue, JobState.SCHEDULED, limit=2)
         second = harness.backend.list(harness.queue, JobState.SCHEDULED, cursor=page.cursor, limit=2)
@@ -82,7 +82,7 @@ class ReadsContract:
     def test_a_walk_whose_jobs_leave_page_by_page_finds_every_one(
         self, harness: BackendHarness, state: JobState, limit: int
     ) -> None:
-        """As of an operator who requeues, or cancels, all that a walk finds."""
+        """An operator may requeue or cancel each page before reading the next one."""
         number = 2 * limit + 5
         jobs = harness.add_many(number, **({"delay": LONG} if state is JobState.SCHEDULED else {}))
         leases = [] if state in (JobState.SCHEDULED, JobState.READY) else list(harness.lease(number))
@@ -108,7 +108,7 @@ class ReadsContract:
         assert sorted(found) == sorted(job.id for job in jobs)
 
     def test_a_walk_survives_that_its_jobs_leave(self, harness: BackendHarness) -> None:
-        """It still ends, and returns only jobs of the state."""
+        """The list still ends, and has only jobs in the state."""
         jobs = harness.add_many(9, delay=LONG)
         page = harness.backend.list(harness.queue, JobState.SCHEDULED, limit=3)
         harness.backend.cancel(harness.queue, [job.id for job in jobs[:6]])
@@ -127,7 +127,7 @@ class ReadsContract:
         assert refusal.value.field == "cursor"
 
     def test_a_cursor_is_good_for_the_list_that_it_was_made_for_alone(self, harness: BackendHarness) -> None:
-        """The place of a list of dead jobs means nothing in one of ready jobs, or in another queue."""
+        """A position in one list means nothing in the list of another state or queue."""
         other = harness.new_queue()
         for queue in (harness.queue, other):
             harness.add_many(3, queue=queue, delay=LONG)

@@ -44,7 +44,7 @@ class RenewContract:
         assert replace(after, lease_expires_at=before.lease_expires_at) == before
 
     def test_an_expired_lease_that_nobody_recovered_is_renewed(self, harness: BackendHarness) -> None:
-        """Held means until recovered."""
+        """A lease is held until it is recovered."""
         lease = harness.leased(harness.span)
         harness.advance(1.1 * harness.span)
         assert not harness.backend.renew([lease], LONG).refused
@@ -68,7 +68,7 @@ class RenewContract:
         assert harness.counts()[JobState.LEASED] == 3
 
     def test_what_is_not_named_of_a_lease_call_expires_when_it_would_have(self, harness: BackendHarness) -> None:
-        """Nobody may know of it: a lease request that was served late adds to what a repeat has been given."""
+        """Maybe no worker knows of it: a lease request that is executed late adds jobs to those of its repeat."""
         kept, *left = self._three(harness)
         assert not harness.backend.renew([kept], LONG).refused
         job = harness.job(left[0].job.id)
@@ -82,7 +82,7 @@ class RenewContract:
         assert not harness.backend.complete([Completion(lease=kept)])
 
     def test_what_was_not_named_is_held_until_it_is_recovered(self, harness: BackendHarness) -> None:
-        """A renewal may be made by a worker that does not know of it yet."""
+        """A worker may renew its leases before it knows of all of them."""
         kept, named, settled = self._three(harness)
         assert not harness.backend.renew([kept], LONG).refused
         assert not harness.backend.complete([Completion(lease=settled)])

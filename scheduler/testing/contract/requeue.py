@@ -1,4 +1,4 @@
-"""requeue: dead → ready, with all attempts anew."""
+"""requeue: dead → ready, with all its attempts."""
 
 from __future__ import annotations
 

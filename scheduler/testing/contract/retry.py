@@ -56,7 +56,7 @@ class RetryContract:
         assert [error.attempt for error in job.errors] == [1]
 
     def test_max_retries_is_not_looked_at(self, harness: BackendHarness) -> None:
-        """The worker decides; the store obeys."""
+        """The worker decides whether to retry, not the store."""
         lease = harness.leased(max_retries=0)
         assert not harness.backend.retry([Failure(lease=lease)])
         assert harness.lease_one().job.attempts == 2

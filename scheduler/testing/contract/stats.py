@@ -1,4 +1,4 @@
-"""stats: the queues in numbers."""
+"""stats: the statistics of queues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moments and durations, the extreme ones included (guarantees 17 and 18)."""
+"""Times and durations, including extreme ones (guarantees 17 and 18)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _NaiveClock:
 class TimesContract:
     @pytest.fixture
     def new_york(self) -> Iterator[None]:
-        """The process lives in New York."""
+        """Set the time zone of the process to New York."""
         if not hasattr(time, "tzset"):
             pytest.skip("this system cannot change a process's time zone")
         before = os.environ.get("TZ")
@@ -168,7 +168,7 @@ class TimesContract:
         assert job.run_at == moment
         harness.clock.set(moment - timedelta(microseconds=1))
         assert harness.lease() == []
-        # A store that counts milliseconds rounds upwards, so it may start one later.
+        # A store that counts milliseconds rounds up, so the job may start one millisecond later.
         harness.clock.set(moment + timedelta(milliseconds=1))
         assert len(harness.lease()) == 1
 

@@ -1,4 +1,4 @@
-"""The ability TopologyAdmin: a queue's versions and partitions, changed while it is in use (guarantee 25)."""
+"""The ability TopologyAdmin: changing the versions and partitions of a queue in use (guarantee 25)."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ class TopologyContract(TopologyFixtures):
     def test_a_second_backend_finds_and_fills_the_new_version(
         self, topology_fixture: TopologyFixture, second: Backend
     ) -> None:
-        """Whatever it knew of the queue before."""
+        """It may have cached an older version of the queue."""
         harness = topology_fixture.harness
         second.enqueue([harness.new()])
         topology_fixture.promote()

@@ -1,4 +1,4 @@
-"""The ability TransactionalEnqueue, as far as it can be tried without a connection: what is none is refused."""
+"""The ability TransactionalEnqueue, as far as it can be tested without a connection."""
 
 from __future__ import annotations
 

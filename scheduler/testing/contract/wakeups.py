@@ -1,4 +1,4 @@
-"""The ability Wakeups: what happens in a waiter's queues wakes it."""
+"""The ability Wakeups: events in the queues of a waiter wake it up."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from scheduler.testing.contract.waiting import WAIT_TIMEOUT, quieten, returns, w
 from scheduler.testing.harness import LONG, BackendHarness
 from scheduler.testing.job_states import in_state
 
-_SOON = 0.2  # seconds: a delay for which any store must wake a waiter that thinks nothing is due
-_WITHIN = WAKE_HORIZON - 5.0  # beyond it a waiter may be silent
+_SOON = 0.2  # seconds; for so short a delay every store must wake an idle waiter
+_WITHIN = WAKE_HORIZON - 5.0  # later due times need not wake a waiter
 
 
 def _nothing(_: BackendHarness) -> None: ...
@@ -31,7 +31,7 @@ def _paused(harness: BackendHarness) -> None:
     harness.backend.pause(harness.queue)
 
 
-# By event: how to get there, what to do then, and the reason with which a waiter wakes up.
+# For each event: how to prepare it, how to cause it, and the expected reason of the wake-up.
 _EVENTS: Mapping[str, tuple[Callable[[BackendHarness], Any], Callable[[BackendHarness, Any], object], WakeReason]] = {
     "enqueue": (_nothing, lambda harness, _: harness.add(), WakeReason.JOBS_READY),
     "enqueue for soon": (_nothing, lambda harness, _: harness.add(delay=_SOON), WakeReason.EARLIER_DUE_TIME),
@@ -78,7 +78,7 @@ _EVENTS: Mapping[str, tuple[Callable[[BackendHarness], Any], Callable[[BackendHa
 class WakeupsContract:
     @pytest.fixture
     def waiter(self, harness: BackendHarness) -> Iterator[Waiter]:
-        """A waiter on the harness's queue, or a skip."""
+        """Open a waiter on the harness's queue, or skip the test."""
         with closing(waiter_on(harness.backend, [harness.queue])) as waiter:
             yield waiter
 
@@ -127,7 +127,7 @@ class WakeupsContract:
         assert time.monotonic() - started < WAIT_TIMEOUT
 
     def test_an_idle_waiter_does_not_spin(self, waiter: Waiter) -> None:
-        """It may return early, but not at once for ever."""
+        """Spurious wake-ups are allowed, but must not repeat without a pause."""
         quieten(waiter)
         deadline = time.monotonic() + 0.5
         waits = 0
