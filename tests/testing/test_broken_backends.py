@@ -79,7 +79,7 @@ class TestBroken(suite.{chapter}, ContractFixtures):
 """
 
 
-def test_every_saboteur_is_tried() -> None:
+def test_every_broken_backend_is_tested() -> None:
     defined = {
         name
         for name, kind in vars(broken_backends).items()
@@ -91,7 +91,7 @@ def test_every_saboteur_is_tried() -> None:
 @pytest.mark.parametrize(
     ("name", "chapter"), [(name, chapter) for name, chapters in CHAPTERS.items() for chapter in chapters]
 )
-def test_the_chapter_of_its_fault_finds_it(pytester: pytest.Pytester, name: str, chapter: str) -> None:
+def test_the_tests_of_its_fault_find_it(pytester: pytest.Pytester, name: str, chapter: str) -> None:
     pytester.makepyfile(FILE.format(name=name, chapter=chapter))
     outcomes = pytester.runpytest_inprocess("-q", "-x", "-p", "no:randomly").parseoutcomes()
     assert outcomes.get("passed", 0) + outcomes.get("failed", 0) >= 1  # it ran: a broken file is no finding

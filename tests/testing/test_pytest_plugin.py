@@ -39,7 +39,15 @@ def test_without_a_url_the_suite_is_skipped_and_says_why(pytester: pytest.Pytest
 
 
 def test_what_a_backend_does_not_offer_is_skipped_with_the_reason(pytester: pytest.Pytester, own: str) -> None:
-    result = run(pytester, *SUITE, "--scheduler-backend", own, "-rs", "-k", "test_every_waiter_is_rung or unused_queue")
+    result = run(
+        pytester,
+        *SUITE,
+        "--scheduler-backend",
+        own,
+        "-rs",
+        "-k",
+        "test_every_waiter_of_a_queue_wakes_up or unused_queue",
+    )
     result.assert_outcomes(skipped=2, deselected=result.parseoutcomes()["deselected"])
     result.stdout.fnmatch_lines(["*does not offer TopologyAdmin*", "*does not offer Wakeups*"])
 

@@ -54,11 +54,11 @@ class EnqueueContract:
         assert dict(job.metadata) == {}
         assert harness.add(max_retries=0).max_retries == 0
 
-    def test_one_answer_per_job_in_order(self, harness: BackendHarness) -> None:
+    def test_enqueue_returns_one_result_per_job_in_order(self, harness: BackendHarness) -> None:
         jobs = [harness.new(delay=float(number % 3) * LONG) for number in range(30)]
         assert [result.job.id for result in harness.enqueue(*jobs)] == [new.id for new in jobs]
 
-    def test_an_empty_batch_is_answered_with_nothing(self, harness: BackendHarness) -> None:
+    def test_enqueueing_nothing_returns_an_empty_result(self, harness: BackendHarness) -> None:
         assert list(harness.backend.enqueue([])) == []
 
     def test_one_batch_may_name_many_queues(self, harness: BackendHarness) -> None:
@@ -71,7 +71,7 @@ class EnqueueContract:
         ]
 
     @pytest.mark.parametrize("state", list(JobState))
-    def test_a_kept_id_changes_nothing_in_any_state(self, harness: BackendHarness, state: JobState) -> None:
+    def test_a_duplicate_id_changes_nothing_in_any_state(self, harness: BackendHarness, state: JobState) -> None:
         """Guarantee 9: nothing changes, and the result is the stored job."""
         before, _ = in_state(harness, state, payload=b"first", metadata={"a": "1"})
         other = harness.new(id=before.id, payload=b"second", type="other", priority=Priority.URGENT, max_retries=0)

@@ -57,7 +57,7 @@ _OUTER: dict[str, Callable[[BackendHarness], object]] = {
 
 class NestingContract:
     @pytest.mark.parametrize("outer", sorted(_OUTER))
-    def test_a_call_inside_another_one_of_its_thread_works_or_is_refused_and_never_waits_for_itself(
+    def test_a_nested_call_of_one_thread_succeeds_or_is_refused_without_waiting(
         self, harness: BackendHarness, outer: str
     ) -> None:
         def at(event: int) -> bool:
@@ -83,7 +83,7 @@ class NestingContract:
         assert len(passed) > 1
         assert harness.enqueue(harness.new())[0].is_new
 
-    def test_a_job_leased_and_completed_inside_such_a_call_too(self, harness: BackendHarness) -> None:
+    def test_a_nested_lease_and_complete_succeeds_or_is_refused_without_waiting(self, harness: BackendHarness) -> None:
         def nested() -> None:
             leases = harness.lease_once(queues=[other])
             harness.backend.complete([Completion(lease=lease) for lease in leases])

@@ -51,7 +51,7 @@ class OrderContract:
             _pass_time(line)
         assert [line.lease_one().job.id for _ in jobs] == jobs
 
-    def test_the_answer_of_one_call_is_in_order(self, line: BackendHarness) -> None:
+    def test_the_leases_of_one_call_are_in_order(self, line: BackendHarness) -> None:
         jobs = []
         for priority in (Priority.LOW, Priority.URGENT, Priority.NORMAL, Priority.URGENT):
             jobs.append(line.add(priority=priority))
@@ -69,7 +69,7 @@ class OrderContract:
         last = line.add()
         assert [line.lease_one().job.id for _ in range(3)] == [first.id, delayed.id, last.id]
 
-    def test_a_more_urgent_job_that_is_not_due_keeps_nobody_waiting(self, line: BackendHarness) -> None:
+    def test_a_more_urgent_job_that_is_not_due_does_not_delay_others(self, line: BackendHarness) -> None:
         line.add(priority=Priority.URGENT, delay=line.span)
         low = line.add(priority=Priority.LOW)
         assert line.lease_one().job.id == low.id

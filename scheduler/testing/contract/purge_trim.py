@@ -47,7 +47,7 @@ class PurgeContract:
         assert refusal.value.field == "state"
         assert not harness.backend.complete([Completion(lease=lease)])
 
-    def test_at_most_limit_go_and_the_answer_says_how_many(self, harness: BackendHarness) -> None:
+    def test_at_most_limit_are_purged_and_their_number_is_returned(self, harness: BackendHarness) -> None:
         harness.add_many(7, delay=LONG)
         gone = 0
         for _ in range(TURNS):
@@ -90,7 +90,7 @@ class TrimContract:
         assert harness.trim() == 0
         assert all(harness.find(job.id) for job in jobs)
 
-    def test_at_most_limit_go_and_the_rest_with_later_calls(self, open_harness: OpenHarness) -> None:
+    def test_at_most_limit_are_trimmed_per_call(self, open_harness: OpenHarness) -> None:
         harness = open_harness(Retention(succeeded=_KEPT))
         harness.add_many(7)
         harness.backend.complete([Completion(lease=lease) for lease in harness.lease()])

@@ -65,7 +65,7 @@ class RecoverContract:
         assert harness.job(lease.job.id) == lease.job
         assert not harness.backend.complete([Completion(lease=lease)])
 
-    def test_the_late_holder_is_refused_everything(self, harness: BackendHarness) -> None:
+    def test_every_call_with_a_recovered_lease_is_refused(self, harness: BackendHarness) -> None:
         """The lease, attempt count and result of the new holder do not change."""
         first = harness.leased(max_retries=5)
         _expire(harness, first)
@@ -82,7 +82,7 @@ class RecoverContract:
         assert not backend.complete([Completion(lease=second, result=b"right")])
         assert harness.job(first.job.id).result == b"right"
 
-    def test_the_same_worker_name_gives_no_right_to_an_older_lease(self, harness: BackendHarness) -> None:
+    def test_an_older_lease_is_refused_even_for_the_same_worker(self, harness: BackendHarness) -> None:
         first = harness.leased(harness.span)
         harness.add()
         other = harness.lease_one(worker_id="contract")

@@ -28,7 +28,7 @@ _KEPT = Retention(succeeded=2.0, cancelled=2.0, dead=LONG)
 class RepeatsContract:
     @pytest.mark.parametrize("when", ["before", "after"])
     @pytest.mark.parametrize("method", sorted(CASES))
-    def test_a_call_repeated_after_a_lost_answer_leaves_what_one_call_leaves(
+    def test_a_call_repeated_after_a_lost_reply_has_the_effect_of_one_call(
         self, open_harness: OpenHarness, method: str, when: str
     ) -> None:
         harness = open_harness(_KEPT)
@@ -48,7 +48,7 @@ class RepeatsContract:
         assert again == (result if when == "before" or case.again is None else case.again)
         assert _held(harness, repeated) == _held(harness, once)
 
-    def test_every_contract_method_is_tried(self) -> None:
+    def test_every_contract_method_is_tested(self) -> None:
         assert set(CASES) == set(METHODS) - {"close"}  # closing twice is tested in life.py
 
 

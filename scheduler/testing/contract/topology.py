@@ -18,7 +18,9 @@ from scheduler.topology import MAX_PARTITIONS, VersionState
 
 @needs(TopologyAdmin)
 class TopologyContract(TopologyFixtures):
-    def test_an_unused_queue_answers_what_it_would_be_created_with(self, topology_fixture: TopologyFixture) -> None:
+    def test_the_topology_of_an_unused_queue_is_what_it_would_be_created_with(
+        self, topology_fixture: TopologyFixture
+    ) -> None:
         topology = topology_fixture.admin.topology(topology_fixture.harness.queue)
         assert topology.queue == topology_fixture.harness.queue
         assert [version.state for version in topology.versions] == [VersionState.ACTIVE]
@@ -28,7 +30,7 @@ class TopologyContract(TopologyFixtures):
         after = topology_fixture.admin.topology(topology_fixture.harness.queue)
         assert (after.active, after.draining) == (topology.active, ())
 
-    def test_jobs_lie_in_the_partitions_of_the_active_version(self, topology_fixture: TopologyFixture) -> None:
+    def test_jobs_are_stored_in_the_partitions_of_the_active_version(self, topology_fixture: TopologyFixture) -> None:
         topology_fixture.promote(partitions=5)
         jobs = topology_fixture.harness.add_many(40)
         assert {job.partition for job in jobs} <= set(range(5))

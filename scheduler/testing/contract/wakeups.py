@@ -97,13 +97,13 @@ class WakeupsContract:
         act(harness, prepared)
         assert woken(waiter, kind)
 
-    def test_a_recovered_job_rings(self, harness: BackendHarness, waiter: Waiter) -> None:
+    def test_a_recovered_job_wakes_a_waiter(self, harness: BackendHarness, waiter: Waiter) -> None:
         harness.leased(harness.span)
         harness.wait(1.1 * harness.span)
         quieten(waiter)
         assert wakes(waiter, harness.recover)
 
-    def test_every_waiter_is_rung(self, harness: BackendHarness, waiter: Waiter) -> None:
+    def test_every_waiter_of_a_queue_wakes_up(self, harness: BackendHarness, waiter: Waiter) -> None:
         with closing(waiter_on(harness.backend, [harness.new_queue(), harness.queue])) as other:
             quieten(waiter)
             quieten(other)
@@ -111,7 +111,7 @@ class WakeupsContract:
             assert woken(waiter)
             assert woken(other)
 
-    def test_any_of_a_waiter_s_queues_rings(self, harness: BackendHarness) -> None:
+    def test_each_queue_of_a_waiter_wakes_it(self, harness: BackendHarness) -> None:
         queues = [harness.new_queue(), harness.new_queue(), harness.new_queue("odd *:{x} {}")]
         with closing(waiter_on(harness.backend, queues)) as waiter:
             for queue in queues:
@@ -119,7 +119,7 @@ class WakeupsContract:
                 harness.add(queue=queue)
                 assert woken(waiter)
 
-    def test_a_wait_without_news_ends_at_its_time_out(self, waiter: Waiter) -> None:
+    def test_a_wait_without_events_ends_at_its_time_out(self, waiter: Waiter) -> None:
         quieten(waiter)
         started = time.monotonic()
         waiter.wait(0.1)
@@ -173,7 +173,7 @@ class WakeupsContract:
         waiter_on(harness.backend, [harness.queue]).close()
         harness.add()
 
-    def test_news_from_another_backend_on_the_same_store_rings(
+    def test_an_enqueue_by_another_backend_wakes_a_waiter(
         self, harness: BackendHarness, second: Backend, waiter: Waiter
     ) -> None:
         quieten(waiter)
