@@ -72,7 +72,7 @@ class LifeContract:
 
     @needs(Wakeups)
     def test_nothing_waits_on_a_closed_backend(self, harness: BackendHarness) -> None:
-        """A waiter that was made before included."""
+        """Not even with a waiter that was made before."""
         closed = harness.another()
         if not isinstance(closed, Wakeups):
             pytest.skip(f"{type(closed).__name__} does not offer Wakeups")

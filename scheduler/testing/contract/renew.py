@@ -68,7 +68,7 @@ class RenewContract:
         assert harness.counts()[JobState.LEASED] == 3
 
     def test_leases_of_a_call_that_are_not_renewed_expire_as_before(self, harness: BackendHarness) -> None:
-        """Maybe no worker knows of it: a lease request that is executed late adds jobs to those of its repeat."""
+        """Perhaps no worker knows these leases: a lease request executed late can add jobs to those of its repeat."""
         kept, *left = self._three(harness)
         assert not harness.backend.renew([kept], LONG).refused
         job = harness.job(left[0].job.id)

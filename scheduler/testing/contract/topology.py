@@ -149,7 +149,7 @@ class TopologyContract(TopologyFixtures):
         assert topology_fixture.admin.topology(other).active.version == topology_fixture.first
 
     def test_queues_of_odd_names_have_versions_of_their_own(self, topology_fixture: TopologyFixture) -> None:
-        """Guarantee 20."""
+        """Guarantee 20: names of any characters are kept apart."""
         harness, unique = topology_fixture.harness, topology_fixture.harness.new_queue("{}")
         queues = [f"{name}{unique}" for name in ("a", "a:b", "a:b:c", "*", "?", "{a}", "{a", "%s", "ä/日本")]
         harness.queues[:] = queues
