@@ -18,9 +18,9 @@ def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
 
 def test_the_suite_runs_over_every_backend_named(pytester: pytest.Pytester) -> None:
     urls = ("--scheduler-backend", "memory", "--scheduler-backend", "memory://?partitions=8")
-    result = run(pytester, *SUITE, *urls, "-k", "a_leased_job_is_given_to_nobody_else", "-vv")
+    result = run(pytester, *SUITE, *urls, "-k", "a_leased_job_is_not_leased_again", "-vv")
     result.assert_outcomes(passed=2, deselected=result.parseoutcomes()["deselected"])
-    result.stdout.fnmatch_lines(["*nobody_else?memory1?*", "*nobody_else?memory2?*"])
+    result.stdout.fnmatch_lines(["*leased_again?memory1?*", "*leased_again?memory2?*"])
 
 
 def test_a_url_with_a_password_is_not_shown(pytester: pytest.Pytester) -> None:
