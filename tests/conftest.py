@@ -1,4 +1,4 @@
-"""What holds for every test: how hypothesis draws its examples, and that no thread of ours is left behind."""
+"""Settings for all tests: the profiles of hypothesis, and a check that no thread of the library is left running."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _no_thread_left() -> Iterator[None]:
-    """Every thread of the library that a test started has ended with it."""
+    """Check that every thread of the library that a test started has ended."""
     before = set(threading.enumerate())
     yield
     deadline = time.monotonic() + THREADS_END_WITHIN

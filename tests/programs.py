@@ -80,7 +80,7 @@ class Program:
         self.process.send_signal(number)
 
     def ended(self) -> int:
-        """The exit status, once everything was read."""
+        """Wait for the end and return the exit status, after reading all output."""
         status = self.process.wait(WITHIN)
         self._reader.join(WITHIN)
         while (line := self._new.get(timeout=WITHIN)) is not None:
@@ -101,7 +101,7 @@ class Program:
 
 
 def wait_until(condition: Callable[[], object]) -> None:
-    """Wait until a condition holds that no event tells of."""
+    """Wait until a condition holds for which there is no event."""
     never = threading.Event()
     for _ in range(int(WITHIN / 0.02)):
         if condition():
@@ -111,7 +111,7 @@ def wait_until(condition: Callable[[], object]) -> None:
 
 
 def ask(url: str, **form: str) -> tuple[int, str]:
-    """Status and body of a GET, or of a POST where there is a form."""
+    """Send a GET, or a POST if there is a form, and return the status and the body."""
     data = urllib.parse.urlencode(form).encode() if form else None
     try:
         with urllib.request.urlopen(url, data, timeout=WITHIN) as answer:  # noqa: S310 - our own server

@@ -180,7 +180,7 @@ class RowDamage:
         assert (held.job.attempts, held.job.errors) == (1, ())
 
     def test_many_in_front_of_a_good_job_hide_it_from_no_call(self, backend, spoil):
-        """An empty answer means that nothing was leasable."""
+        """A lease call may be empty only if no job can be leased."""
         add(backend, *(f"bad{number}" for number in range(25)))
         spoil(all_jobs=True, metadata="[1]")
         add(backend, "good", delay=0.001)

@@ -1,4 +1,4 @@
-"""What tests start ends with them, however they end."""
+"""Programs that tests start end with the tests, in whatever way these end."""
 
 from __future__ import annotations
 

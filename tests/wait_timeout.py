@@ -1,4 +1,4 @@
-"""How long tests are patient with what takes milliseconds, and how they wait for it."""
+"""Time limits of waits in tests, and a function that waits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ BOUND = 10.0  # seconds for a call that a short time-out ends; far above it, far
 
 
 def until(is_so: Callable[[], object]) -> None:
-    """Return when *is_so*; a failure where it never is."""
+    """Wait until *is_so* returns True, and fail if it never does."""
     deadline = time.monotonic() + WAIT_TIMEOUT
     while not is_so():
         assert time.monotonic() < deadline, "waited in vain"

@@ -1,8 +1,8 @@
 """
-For tests of backends and of programs that use this library.
+Tools for testing backends, and programs that use this library.
 
-Light to import: each name is imported when first used. pytest and hypothesis (extra `testing`) are needed by
-`scheduler.testing.contract` and `scheduler.testing.state_machine` alone, which are imported by name.
+Importing this package is cheap: each name is imported when it is first used. Only `scheduler.testing.contract` and
+`scheduler.testing.state_machine` need pytest and hypothesis (the extra `testing`); import them by their full names.
 """
 
 from importlib import import_module
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Drained", "Faults", "FaultyBackend", "Gate", "ManualClock", "assert_enqueued", "drain", "faulty"]
 
-# No module has the name of what it holds: importing the module would replace the name.
+# A module must not have the name of an object it exports: importing the module would replace that object here.
 _MODULES: Final = {
     "clock": ("ManualClock",),
     "draining": ("Drained", "drain"),
@@ -28,7 +28,7 @@ _MODULES: Final = {
 _MODULE_OF: Final = {name: module for module, names in _MODULES.items() for name in names}
 
 
-if not TYPE_CHECKING:  # a checker that saw it would let misspelt names pass
+if not TYPE_CHECKING:  # hidden from type checkers, which would otherwise accept misspelt names
 
     def __getattr__(name: str) -> object:
         if name not in _MODULE_OF:

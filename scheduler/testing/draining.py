@@ -1,5 +1,5 @@
-"""Running what is due on the calling thread: a worker without threads, for tests of programs."""
-# ruff: noqa: SLF001 - a test looks inside the worker, so that the worker need not offer a second way to run jobs
+"""Runs due jobs on the calling thread: a worker without threads, for tests of programs."""
+# ruff: noqa: SLF001 - uses private parts of the worker, so that the worker needs no second public way to run jobs
 
 from __future__ import annotations
 
@@ -21,10 +21,15 @@ from scheduler.worker.outcome import Outcome, Verdict, record
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drained:
     """
-    How many runs ended how, and the errors that were recorded, in their order.
+    The outcomes of a call to `drain`: the number of runs per outcome, and the recorded errors in order.
 
-    put_back: without using up an attempt, by Snooze or for want of a handler. lost: by the time a run ended, somebody
-    else held its job or had finished it.
+    Attributes:
+        succeeded: Runs whose job was completed.
+        retried: Runs that failed and whose job will be retried.
+        put_back: Runs that used up no attempt, because of `Snooze` or because there was no handler.
+        dead: Runs whose job was buried.
+        lost: Runs whose lease was no longer held when they ended: the job was leased again or finished elsewhere.
+        errors: The errors that were recorded, the oldest first.
     """
 
     succeeded: int = 0
@@ -36,11 +41,11 @@ class Drained:
 
     @property
     def runs(self) -> int:
-        """All of them."""
+        """Return the number of all runs."""
         return self.succeeded + self.retried + self.put_back + self.dead + self.lost
 
 
-@critical  # in a handler that may be interrupted: it is after this
+@critical  # when called in an interruptible handler: interrupt it only after this call
 def drain(
     backend: Backend,
     handlers: Worker | Mapping[str, HandlerFunction],
@@ -49,11 +54,16 @@ def drain(
     limit: int = 1_000,
 ) -> Drained:
     """
-    Run jobs one after the other on this thread until none is due, and record each outcome as a worker does.
+    Run due jobs one by one on the calling thread until none is due, and record each outcome as a worker does.
 
-    handlers: a worker, whose handlers and configuration are used, or functions by job type. queues: None = those of the
-    worker, or every queue that *backend* knows. Jobs that handlers enqueue are run too, if due; *limit* runs end
-    it. On a `ManualClock` no time passes by itself, so a job to be retried waits. Timeouts are not enforced.
+    Jobs that handlers enqueue are run too if they are due. On a `ManualClock` time does not pass by itself, so a
+    retried job with a delay is not run again. Timeouts of jobs are not enforced.
+
+    Args:
+        backend: The backend to lease jobs from.
+        handlers: A worker, whose handlers and configuration are used, or a mapping of job types to functions.
+        queues: The queues to run. None = those of the given worker or, for a mapping, every queue of *backend*.
+        limit: The maximum number of runs.
     """
     worker = handlers if isinstance(handlers, Worker) else _worker(backend, handlers)
     named = worker.config.queues if queues is None and worker is handlers else queues

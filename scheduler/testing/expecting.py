@@ -1,4 +1,4 @@
-"""What a program has enqueued, asserted in one line."""
+"""Assertions about enqueued jobs."""
 
 from __future__ import annotations
 
@@ -28,10 +28,21 @@ def assert_enqueued(
     **expected: object,
 ) -> Sequence[Job]:
     """
-    Assert that *queue* holds *count* jobs (None = at least one) like this that have not finished, and return them.
+    Assert that *queue* holds unfinished jobs of this type and with these fields, and return them.
 
-    payload: compared as bytes where it is bytes, else with what *serializer* (None = JSON) decodes. expected: other
-    fields of `Job` and their values, such as ``priority=Priority.HIGH``. A failure shows what the queue holds instead.
+    Args:
+        backend: The backend to look in.
+        type: The job type.
+        payload: The expected payload. Bytes are compared with the stored bytes, any other value with the decoded
+            payload. If left out, the payload is not compared.
+        queue: The queue to look in.
+        count: The exact number of matching jobs. None = at least one.
+        serializer: Decodes the stored payloads. None = JSON.
+        **expected: Other fields of `Job` and their values, such as ``priority=Priority.HIGH``.
+
+    Raises:
+        AssertionError: The number of matching jobs differs. The message lists up to ten jobs of the queue.
+        TypeError: `Job` has no field of a name in *expected*.
     """
     unknown = expected.keys() - _FIELDS
     if unknown:
@@ -57,7 +68,7 @@ def assert_enqueued(
 def _decoded(job: Job, decode: Callable[[bytes], object]) -> object:
     try:
         return decode(job.payload)
-    except Exception:  # noqa: BLE001 - as the serializer refuses what it did not make; such a payload equals nothing
+    except Exception:  # noqa: BLE001 - a payload that the serializer cannot decode equals nothing
         return _ANY
 
 

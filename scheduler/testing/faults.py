@@ -1,4 +1,4 @@
-"""Which call fails, and how: the plan of faults behind `faulty`, and the record of what was called."""
+"""Planned faults and recorded calls of a backend wrapped by `faulty`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Literal, ParamSpec, TypeVar
 from scheduler.errors import BackendUnavailable, ConfigError
 
 WAIT_TIMEOUT = 30.0
-"""Seconds after which a blocked call goes on by itself and a wait for calls gives up: nothing hangs for ever."""
+"""Seconds after which a blocked call continues by itself, and after which `wait_for` gives up by default."""
 
-_RECORDED = 10_000  # calls kept with their arguments; the counts go on
+_RECORDED = 10_000  # calls kept with their arguments; counts are not limited
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One call that arrived, whatever became of it."""
+    """One recorded call, whether it succeeded or failed."""
 
     method: str
     args: tuple[object, ...]
@@ -29,18 +29,18 @@ class Call:
 
 
 class Gate:
-    """A call that is held up. `entered` is set when it has arrived; `release()` lets it go on."""
+    """Blocks calls until `release()`. The event `entered` is set when the first call has arrived."""
 
     def __init__(self) -> None:
         self.entered = threading.Event()
         self._released = threading.Event()
 
     def release(self) -> None:
-        """Let the call, and later ones that meet this gate, go on. From any thread."""
+        """Let the blocked calls continue, and later ones pass. May be called from any thread."""
         self._released.set()
 
     def hold(self) -> None:
-        """Wait to be released, at most `WAIT_TIMEOUT` seconds."""
+        """Set `entered` and block until released, for at most `WAIT_TIMEOUT` seconds."""
         self.entered.set()
         self._released.wait(WAIT_TIMEOUT)
 
@@ -68,10 +68,11 @@ class _Fault:
 
 class Faults:
     """
-    Injects faults into calls and counts them. Safe in any thread.
+    Injects faults into calls of a backend, and counts the calls. Thread-safe.
 
-    Every method that plans a fault takes names of contract methods, none = all of them, ability methods and "wait"
-    (a waiter's) included; *nth* counts calls from now on (1 = the next). Where two faults meet, the older one strikes.
+    All methods take names of backend methods, of ability methods, and "wait" for the `wait` of a waiter. Without names
+    they apply to all of these. A name that the backend does not have raises ConfigError. If several faults apply to
+    one call, the one that was planned first is used.
     """
 
     def __init__(self, methods: Sequence[str]) -> None:
@@ -89,7 +90,15 @@ class Faults:
         times: int | None = 1,
         error: Callable[[], BaseException] = lambda: BackendUnavailable("injected: nothing is done"),
     ) -> None:
-        """The nth call, and so many *times* (None = until `clear()`), raises *error()*; nothing is done."""
+        """
+        Raise an error instead of making the call.
+
+        Args:
+            *methods: The methods that fail; none = all.
+            nth: The first call to fail, counted from now on; 1 = the next one.
+            times: How many calls in a row fail. None = every call until `clear()`.
+            error: Returns the exception to raise.
+        """
         self._plan("before", methods, nth, times, error)
 
     def after(
@@ -99,43 +108,47 @@ class Faults:
         times: int | None = 1,
         error: Callable[[], BaseException] = lambda: BackendUnavailable("injected after the effect: the reply is lost"),
     ) -> None:
-        """As `before`, but the call takes effect first, and its reply is lost."""
+        """Make the call, discard its result and raise an error: a lost reply. The arguments are those of `before`."""
         self._plan("after", methods, nth, times, error)
 
     def block(self, *methods: str, nth: int = 1, times: int | None = 1) -> Gate:
-        """The nth call waits at the returned gate, then takes effect. Bounded by `WAIT_TIMEOUT`."""
+        """
+        Block calls at the returned gate until it is released, or for `WAIT_TIMEOUT` seconds, and then make them.
+
+        The arguments are those of `before`.
+        """
         return self._plan("block", methods, nth, times, RuntimeError).gate
 
     def clear(self) -> None:
-        """Forget the faults planned, and let every blocked call go on. Counts are kept."""
+        """Remove all planned faults and release every blocked call. Counts and recorded calls are kept."""
         with self._changed:
             planned, self._planned = self._planned, []
         for fault in planned:
             fault.gate.release()
 
     def count(self, *methods: str) -> int:
-        """How many calls of these *methods* arrived so far, failed ones included."""
+        """Return the number of calls of *methods* so far, including those that failed."""
         with self._changed:
             return sum(self._counts[method] for method in self._checked(methods))
 
     @property
     def calls(self) -> Sequence[Call]:
-        """The calls so far in the order in which they arrived: the newest 10,000."""
+        """Return the latest calls, at most 10,000, the oldest first."""
         with self._changed:
             return tuple(self._calls)
 
     def wait_for(self, *methods: str, calls: int = 1, timeout: float = WAIT_TIMEOUT) -> bool:
-        """Wait until *calls* calls of these *methods* have arrived in all. False = not within *timeout* seconds."""
+        """Wait until *methods* were called *calls* times in total. Return False after *timeout* seconds."""
         names = self._checked(methods)
         with self._changed:
             return self._changed.wait_for(lambda: sum(self._counts[name] for name in names) >= calls, timeout)
 
     def run(self, method: str, call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Count a call of *method*, and make it as the plan says."""
+        """Record a call of *method*, and make it, block it or fail it as planned."""
         with self._changed:
             self._counts[method] += 1
             self._calls.append(Call(method=method, args=args, kwargs=dict(kwargs)))
-            # Every fault counts the call; of those that strike, the oldest does.
+            # Every fault counts this call. If several apply, the oldest one is used.
             fault = next(iter([fault for fault in self._planned if fault.strikes(method)]), None)
             self._changed.notify_all()
         if fault is None:
@@ -164,7 +177,7 @@ class Faults:
         return fault
 
     def _checked(self, methods: Sequence[str]) -> frozenset[str]:
-        """A name that no call ever has would make a test that cannot fail."""
+        """Return the names, or all if none are given. A misspelt name is an error: its fault would never happen."""
         unknown = frozenset(methods) - self._methods
         if unknown:
             raise ConfigError("methods", f"this backend has no {', '.join(sorted(unknown))}")

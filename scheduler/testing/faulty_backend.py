@@ -1,4 +1,4 @@
-"""A backend that fails on request: before the effect, after it, or only once it is released."""
+"""A wrapper that makes the calls of a backend fail or block on request."""
 
 from __future__ import annotations
 
@@ -15,37 +15,45 @@ _ABILITIES: tuple[type, ...] = (Wakeups, TopologyAdmin, TransactionalEnqueue)
 
 
 class FaultyBackend(Backend):
-    """What `faulty` returns: the wrapped backend, with `faults` to inject and to count by."""
+    """
+    A backend that passes every call to another one, except for injected faults. Made by `faulty`.
+
+    Attributes:
+        wrapped: The backend that was given to `faulty`.
+        faults: Plans faults, and counts the calls.
+    """
 
     wrapped: Backend
     faults: Faults
 
 
 class FaultyWaiter:
-    """A waiter whose `wait` fails and is counted as well, under the name "wait"."""
+    """A waiter whose calls of `wait` are counted and can fail, under the method name "wait"."""
 
     def __init__(self, waiter: Waiter, faults: Faults) -> None:
         self._waiter = waiter
         self._faults = faults
 
     def wait(self, timeout: float) -> WakeReason:
-        """As the wrapped one's, unless a fault is due."""
+        """Wait as the wrapped waiter does, unless a fault applies."""
         return self._faults.run("wait", self._waiter.wait, timeout)
 
     def interrupt(self) -> None:
-        """Never fails: a test that stops must be able to."""
+        """Interrupt the wrapped waiter. Faults do not apply, so that a test can always stop it."""
         self._waiter.interrupt()
 
     def close(self) -> None:
-        """Never fails."""
+        """Close the wrapped waiter. Faults do not apply."""
         self._waiter.close()
 
 
 def faulty(backend: Backend) -> FaultyBackend:
     """
-    *backend* behind a class built for it: it has exactly the abilities, and the `clock`, of what it wraps.
+    Wrap *backend* so that faults can be injected into its calls.
 
-    `isinstance(faulty(backend), Wakeups)` is therefore as true as of *backend*. Without faults it only counts calls.
+    The wrapper has the same abilities as *backend*, so `isinstance(faulty(backend), Wakeups)` gives the same result as
+    `isinstance(backend, Wakeups)`, and it has a `clock` if *backend* has one. It passes calls on and counts them until
+    a fault is planned with its `faults`. Closing it closes *backend*.
     """
     offered = [name for ability in _ABILITIES if isinstance(backend, ability) for name in _methods(ability)]
     namespace: dict[str, object] = {name: _delegate(name) for name in (*METHODS, *offered)}
@@ -57,7 +65,7 @@ def faulty(backend: Backend) -> FaultyBackend:
     if hasattr(backend, "clock"):
         namespace["clock"] = property(_clock, _set_clock)
     built = type(f"Faulty{type(backend).__name__}", (FaultyBackend,), namespace)
-    # It overrides the public methods, so the hooks behind them, which are abstract, are never called.
+    # All public methods are overridden, so the abstract hooks behind them are never called.
     built.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]  # a class that ABCMeta made has it
     made = cast("FaultyBackend", built())
     made.wrapped = backend
@@ -91,7 +99,7 @@ def _retention(self: FaultyBackend) -> Retention:
 
 
 def _clock(self: FaultyBackend) -> object:
-    return self.wrapped.clock  # type: ignore[attr-defined]  # the property exists only where the wrapped has one
+    return self.wrapped.clock  # type: ignore[attr-defined]  # the property exists only if the wrapped backend has a clock
 
 
 def _set_clock(self: FaultyBackend, clock: object) -> None:

@@ -1,7 +1,7 @@
 """
-What is true of every store at every moment, whatever was done to it: checked after each test of the suite.
+Invariants of every store, checked after each test of the suite.
 
-The check ends by emptying the queues, which is a test too, and leaves nothing behind on a shared store.
+The check ends by purging the queues. This tests `purge` as well, and leaves nothing behind on a shared store.
 """
 
 from __future__ import annotations
@@ -17,11 +17,15 @@ from scheduler.testing.reading import TURNS
 Key = tuple[str, str]  # queue and id
 
 _WAITING = frozenset({JobState.SCHEDULED, JobState.RETRY_WAIT})
-_BRIEF = 0.05  # seconds that a lease is cut to where time is real
+_BRIEF = 0.05  # seconds to which leases are shortened if time is real
 
 
 def check_invariants(harness: BackendHarness, queues: Sequence[str] | None = None) -> None:
-    """Each id of *queues* (None = all of *harness*) is in exactly one state, and recovery finds every lease."""
+    """
+    Check that each job is in exactly one state, that recovery finds every lease, and that a purge empties a queue.
+
+    queues: None = all queues of *harness*.
+    """
     names = harness.queues if queues is None else queues
     for queue in names:
         check_reads_agree(harness, queue)
@@ -33,15 +37,15 @@ def check_invariants(harness: BackendHarness, queues: Sequence[str] | None = Non
 
 
 def check_reads_agree(harness: BackendHarness, queue: str) -> None:
-    """List, get and stats agree about *queue*, and each job's fields suit its state."""
+    """Check that list, get and stats agree about *queue*, and that each job's fields fit its state."""
     listed = {state: harness.listed(state, queue=queue) for state in JobState}
     ids = [job.id for jobs in listed.values() for job in jobs]
-    assert len(ids) == len(set(ids)), f"an id is in two states, or twice in one, of {queue!r}"
+    assert len(ids) == len(set(ids)), f"an id is listed twice in {queue!r}"
     rows = harness.backend.stats([queue])
     for state in JobState:
         count = sum(row.counts[state] for row in rows)
         if any(state in row.capped for row in rows):
-            assert EXACT_COUNT <= count <= len(listed[state]), f"a capped count of {state}"
+            assert EXACT_COUNT <= count <= len(listed[state]), f"the capped count of {state} is out of bounds"
         else:
             assert count == len(listed[state]), f"stats and list differ in {state}"
     got = harness.backend.get(queue, ids)
@@ -53,7 +57,7 @@ def check_reads_agree(harness: BackendHarness, queue: str) -> None:
 
 
 def check_fields(job: Job) -> None:
-    """The fields that belong to a state are there in it, and in no other."""
+    """Check that the fields that belong to a state are set in that state only."""
     assert (job.due_at is not None) == (job.state in _WAITING), f"due_at of a job that is {job.state}"
     assert (job.lease_owner is not None) == (job.state is JobState.LEASED), f"lease_owner of a {job.state} job"
     assert (job.lease_expires_at is not None) == (job.state is JobState.LEASED), f"lease expiry of a {job.state} job"
@@ -65,13 +69,13 @@ def check_fields(job: Job) -> None:
 
 
 def _cut_short(harness: BackendHarness, leased: Mapping[Key, Job]) -> Mapping[Key, Job]:
-    """Where time is real: those of *leased* whose leases the harness knows, which now end soon."""
+    """Shorten the leases that the harness knows, and return those of *leased* that they hold. For real time."""
     held = harness.leases - set(harness.backend.renew([*harness.leases], _BRIEF).refused)
     return {key: leased[key] for key in ((lease.job.queue, lease.job.id) for lease in held) if key in leased}
 
 
 def _check_recovery_finds(harness: BackendHarness, queues: Sequence[str], leased: Mapping[Key, Job]) -> None:
-    """Once their leases have expired."""
+    """Let the leases of *leased* expire and check that recovery finds all of them."""
     if harness.clock:
         last = max(job.lease_expires_at for job in leased.values() if job.lease_expires_at)
         harness.clock.set(max(last, harness.clock.now()))
@@ -86,15 +90,15 @@ def _check_recovery_finds(harness: BackendHarness, queues: Sequence[str], leased
         if job.state is JobState.LEASED
     ]
     assert not left, f"recovery did not find the expired leases of {left}"
-    assert ready + dead == len(leased), "recovery's counts are not what it recovered"
+    assert ready + dead == len(leased), "recovery's counts differ from what it recovered"
 
 
 def _check_purge_empties(harness: BackendHarness, queue: str) -> None:
     held = {state: count for state, count in harness.counts(queue).items() if count}
-    for state in held.keys() - {JobState.LEASED}:  # a purge of none takes as long as one of some
+    for state in held.keys() - {JobState.LEASED}:  # purging an empty state takes as long as any other purge
         for _ in range(TURNS):
             if not harness.backend.purge(queue, state, 1_000):
                 break
     left = {state: count for state, count in harness.counts(queue).items() if count} if held else {}
-    # Where time is real a lease may be left that the harness does not know: made by a test past it, and long.
+    # If time is real, a long lease may be left that a test made without the harness.
     assert not left or (not harness.clock and left.keys() == {JobState.LEASED}), f"a purged queue still counts {left}"

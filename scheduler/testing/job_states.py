@@ -1,4 +1,4 @@
-"""How to bring a job into each state: one sequence of moves for each."""
+"""Brings a job into any state by a sequence of moves."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ def in_state(
     harness: BackendHarness, state: JobState, new: NewJob | None = None, **fields: object
 ) -> tuple[Job, Lease]:
     """
-    A new job (*new*, or one with *fields*) brought into *state*, and the lease that led there.
+    Enqueue a job, bring it into *state*, and return it with the lease by which it got there.
 
-    Where none did, the lease is one that nobody ever held. No other job of its queue may be ready, and the harness must
-    keep finished jobs.
+    If no lease is needed (scheduled and cancelled jobs), the returned lease is one that was never given out. No other
+    job of the queue may be ready, and the harness must keep finished jobs.
+
+    new: the job to enqueue; None = a new one with *fields*.
     """
     waits = state in (JobState.SCHEDULED, JobState.CANCELLED)
     new = new or harness.new(**({"delay": LONG} if waits else {}), **fields)
@@ -29,9 +31,9 @@ def in_state(
         lease = Lease(job=enqueued.job, token=new_token(), expires_at=enqueued.job.created_at)
     else:
         lease = harness.lease_one(queue=new.queue)
-        assert lease.job.id == new.id, "another job was ready"
+        assert lease.job.id == new.id, "another job of the queue was ready"
     refused = _leave(harness, lease, state)
-    assert not refused, f"the holder was refused on the way to {state}"
+    assert not refused, f"the lease was refused on the way to {state}"
     stored = harness.job(new.id, queue=new.queue)
     assert stored.state is state
     return stored, lease

@@ -1,9 +1,10 @@
 """
-The pytest plugin: `--scheduler-backend URL`, repeatable, runs the conformance suite over backends named by URL::
+The pytest plugin with the option `--scheduler-backend URL`, which runs the conformance suite on that backend::
 
     pytest --pyargs scheduler.testing.contract --scheduler-backend redis://localhost:6379/0
 
-Loaded in every pytest run where this library is installed, so it imports nothing of it.
+The option may be given several times. pytest loads this plugin in every run in an environment with this library, so
+it does not import the rest of the library.
 """
 
 from __future__ import annotations
@@ -15,22 +16,22 @@ import pytest
 
 _FIXTURE = "scheduler_backend_url"
 _NOT_OFFERED = "scheduler_not_offered"
-_told_by_workers: set[str] = set()
+_sent_by_workers: set[str] = set()
 
 
 class _Url(str):
-    """A URL that shows no password where pytest shows a failing test's arguments."""
+    """A URL whose repr hides the password, since pytest shows the arguments of failing tests."""
 
     __slots__ = ()
 
     def __repr__(self) -> str:
-        from scheduler.urls import without_password  # noqa: PLC0415 - see the module's text
+        from scheduler.urls import without_password  # noqa: PLC0415 - see the module's docstring
 
         return repr(without_password(str(self)))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option."""
+    """Add the option `--scheduler-backend`."""
     parser.getgroup("scheduler").addoption(
         "--scheduler-backend",
         action="append",
@@ -42,35 +43,35 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test per URL; without any, one that is skipped and says why."""
+    """Make one test per URL, or a skipped one with the reason if no URL is given."""
     if _FIXTURE in metafunc.fixturenames:
         urls = [_Url(url) for url in metafunc.config.getoption("--scheduler-backend")]
         missing = pytest.param("", marks=pytest.mark.skip("no backend to test: give --scheduler-backend URL"))
-        # Named by number: a URL may hold a password, and test names reach logs.
+        # Numbers, since a URL may hold a password and test names appear in logs.
         names = [f"{url.partition(':')[0]}{number}" for number, url in enumerate(urls, 1)]
         metafunc.parametrize(_FIXTURE, urls or [missing], ids=names or ["none"], scope="session")
 
 
 def _not_offered() -> list[str]:
-    suite = sys.modules.get("scheduler.testing.contract.offered")  # not loaded where none of its tests were collected
+    suite = sys.modules.get("scheduler.testing.contract.offered")  # not loaded if none of its tests were collected
     return suite.report() if suite else []
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Send the controlling process of pytest-xdist what this worker did not collect."""
+    """Send what this worker of pytest-xdist did not collect to the controlling process."""
     if (output := getattr(session.config, "workeroutput", None)) is not None:
         output[_NOT_OFFERED] = _not_offered()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take what a worker of pytest-xdist sent; one that crashed has sent nothing."""
-    _told_by_workers.update(getattr(node, "workeroutput", {}).get(_NOT_OFFERED, ()))
+    """Read what a worker of pytest-xdist has sent. One that crashed has sent nothing."""
+    _sent_by_workers.update(getattr(node, "workeroutput", {}).get(_NOT_OFFERED, ()))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List what the backends under test do not offer: tests of the suite that were not collected."""
-    if lines := sorted({*_not_offered(), *_told_by_workers}):
+    """List the abilities that the backends under test lack, whose tests were therefore not collected."""
+    if lines := sorted({*_not_offered(), *_sent_by_workers}):
         terminalreporter.section("not offered, so not collected")
         for line in lines:
             terminalreporter.line(line)

@@ -1,4 +1,4 @@
-"""The reads of the contract made short, for the tests of the suite."""
+"""Short forms of the reads of a backend, for the tests of the suite."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from scheduler.queues import QueueStats
 from scheduler.states import JobState
 
 TURNS = 1_000
-"""A loop that should end long before ends here, as a failure."""
+"""Rounds after which a loop that should have ended fails."""
 
 
 class Reading:
-    """Reads of one backend; where no queue is named, of `queue`."""
+    """Reads of one backend. They read `queue` if no queue is named."""
 
     backend: Backend
     queue: str
 
     def find(self, id: str, *, queue: str = "") -> Job | None:
-        """The stored job, None = not there."""
+        """Return the stored job, or None if there is none."""
         return self.backend.get(queue or self.queue, [id]).get(id)
 
     def job(self, id: str, *, queue: str = "") -> Job:
-        """The stored job, which must be there."""
+        """Return the stored job, which must exist."""
         job = self.find(id, queue=queue)
         assert job is not None, f"job {id} is gone"
         return job
 
     def state(self, id: str, *, queue: str = "") -> JobState | None:
-        """The state of the job; None = there is none."""
+        """Return the state of the job, or None if there is none."""
         job = self.find(id, queue=queue)
         return job.state if job else None
 
     def listed(self, state: JobState, *, queue: str = "", limit: int = 100) -> Sequence[Job]:
-        """Every job in *state*, by a walk over the pages of its list."""
+        """Return all jobs in *state*, read in pages of *limit*."""
         jobs: list[Job] = []
         cursor: str | None = None
         for _ in range(TURNS):
@@ -45,14 +45,14 @@ class Reading:
             cursor = page.cursor
             if cursor is None:
                 return jobs
-        raise AssertionError("the walk over a list does not end")
+        raise AssertionError("the list does not end")
 
     def counts(self, queue: str = "") -> Mapping[JobState, int]:
-        """How many jobs are in each state, over all versions of the queue."""
+        """Return the number of jobs in each state, over all versions of the queue."""
         rows = self.backend.stats([queue or self.queue])
         return {state: sum(row.counts[state] for row in rows) for state in JobState}
 
     def numbers(self, queue: str = "") -> QueueStats:
-        """The statistics of a queue of one version."""
+        """Return the statistics of a queue that has only one version."""
         (row,) = self.backend.stats([queue or self.queue])
         return row

@@ -57,7 +57,7 @@ class Weather:
 
 
 def run(minutes: float, seed: int) -> int:
-    """One run; answers the number of proofs that failed."""
+    """Run once and return the number of proofs that failed."""
     logging.getLogger("scheduler").setLevel(logging.CRITICAL)  # the ledger says it better
     plan = draw(seed, minutes, _KINDS, CREWS)
     print(f"seed {seed}: {len(plan)} faults in {minutes:g} minutes in memory", flush=True)

@@ -95,7 +95,7 @@ class Cast:
 
 
 def run(arena: Arena, minutes: float, seed: int) -> int:
-    """One run; prints what happened and answers the number of proofs that failed."""
+    """Run once, print what happened and return the number of proofs that failed."""
     plan = draw(seed, minutes, arena.kinds, CREWS)
     print(f"seed {seed}: {len(plan)} faults in {minutes:g} minutes on {arena.quiet_url.partition('?')[0]}", flush=True)
     with tempfile.TemporaryDirectory(prefix="chaos-") as name:

@@ -19,7 +19,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 @pytest.fixture
 def run():
-    """Runs one to its end; answers its exit code and all that it printed."""
+    """Run a program to its end and return its exit code and output."""
 
     def run_to_end(name: str, *arguments: str) -> tuple[int, str]:
         done = subprocess.run(

@@ -1,1 +1,1 @@
-"""Tests of what is special to the memory backend."""
+"""Tests that only concern the memory backend."""

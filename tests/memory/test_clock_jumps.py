@@ -31,7 +31,7 @@ def backend(clock: ManualClock) -> MemoryBackend:
 def test_a_lease_taken_before_the_clock_was_set_back_ends_after_its_duration(
     backend: MemoryBackend, clock: ManualClock
 ) -> None:
-    """Else the jobs of a dead worker would wait for years, until the wrong time has come again."""
+    """Otherwise the jobs of a dead worker would wait until the wrong time comes again."""
     add(backend, 3)
     lease(backend, 3, duration=30.0)
     clock.advance(-20 * _YEAR)

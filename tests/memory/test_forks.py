@@ -106,7 +106,7 @@ def test_a_lock_held_at_a_fork_without_hooks_does_not_stop_the_child() -> None:
 
 
 def test_a_lock_that_another_thread_keeps_does_not_stop_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such as a clock of the user's that hangs. The wait for it has an end, and the child a lock of its own."""
+    """For example if a clock of the user hangs. The fork waits for a limited time, and the child has its own lock."""
     monkeypatch.setattr(memory_store, "_FORK_TIMEOUT", 0.05)
     backend = MemoryBackend()
     entered, leave = threading.Event(), threading.Event()

@@ -131,7 +131,7 @@ def test_every_job_is_leased_by_exactly_one_of_many() -> None:
     assert sum(backend.stats(["a"])[0].counts.values()) == 0
 
 
-def test_one_lease_is_settled_once_whoever_tries() -> None:
+def test_one_lease_is_settled_once_by_many_threads() -> None:
     """Complete, bury, retry and release by many threads with the same leases: each lease is taken by one of them."""
     backend = MemoryBackend(retention=Retention(succeeded=1e6))
     add(backend, 200, queue="a")

@@ -94,7 +94,7 @@ class Place:
         return Counter(line.id for line in self.lines(event))
 
     def until_line(self, event: str, id: str, times: int = 1) -> Line:
-        """Wait for a handler's line about this job; answers the last of so many."""
+        """Wait for a handler's lines about this job and return the last of so many."""
         wait_until(lambda: self.runs(event)[id] >= times)
         return [line for line in self.lines(event) if line.id == id][times - 1]
 

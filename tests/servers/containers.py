@@ -99,7 +99,7 @@ class ContainerServer(Server):
 
     @abstractmethod
     def _answers(self) -> bool:
-        """Whether it answers a request now."""
+        """Return True if it responds to a request now."""
 
     @property
     def is_running(self) -> bool:

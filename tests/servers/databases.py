@@ -25,7 +25,7 @@ def create(url: str, name: str) -> str:
 
 
 def drop(url: str, name: str) -> None:
-    """Remove a database, whoever is still connected to it."""
+    """Remove a database, even if clients are still connected to it."""
     _execute(url, "DROP DATABASE IF EXISTS {} WITH (FORCE)", name)
 
 

@@ -44,7 +44,7 @@ class Flavour(Generic[S_co]):
     programs: Path | None = None
 
     def build(self, **options: object) -> S_co:
-        """A server of its own for whoever asks, not started. LookupError when none can be had."""
+        """Return a new server, not started. Raises LookupError if none is available."""
         if self.make is None:
             raise LookupError(f"{self.name} is not ours to start and kill")
         return self.make(**options)

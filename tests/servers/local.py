@@ -40,7 +40,7 @@ class LocalServer(Server):
 
     @abstractmethod
     def _answers(self) -> bool:
-        """Whether it answers a request now. Called every few milliseconds during a start."""
+        """Return True if it responds to a request now. Called every few milliseconds during a start."""
 
     @property
     def pid(self) -> int:

@@ -1,4 +1,4 @@
-"""Broken backends, each in one way that the field knows; the suite must find every one of them."""
+"""Backends with one typical fault each. The suite must find every fault."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class KeepsAReleasedAttempt(DictBackend):
 
 
 class RecoversForEver(DictBackend):
-    """max_retries is forgotten: a poison job kills worker after worker."""
+    """Recovery ignores max_retries, so a poison job crashes worker after worker."""
 
     def recover_expired(self, queues, limit):
         recovery = super().recover_expired(queues, limit)
@@ -89,7 +89,7 @@ class CountsNoCrash(DictBackend):
 
 
 class RecoversOnlyWhatItLikes(DictBackend):
-    """A third of the leases are never found again."""
+    """A third of the expired leases are never recovered."""
 
     def recover_expired(self, queues, limit):
         hidden = [row for row in self._in(tuple(queues), JobState.LEASED) if crc32(row.job.id.encode()) % 3 == 0]
@@ -102,7 +102,7 @@ class RecoversOnlyWhatItLikes(DictBackend):
 
 
 class RecoversEarly(DictBackend):
-    """An hour before a lease ends."""
+    """Recovers leases an hour before they expire."""
 
     def recover_expired(self, queues, limit):
         for row in self._in(tuple(queues), JobState.LEASED):
@@ -111,7 +111,7 @@ class RecoversEarly(DictBackend):
 
 
 class LeasesMoreOnARepeat(DictBackend):
-    """A lost reply doubles what a worker holds."""
+    """Repeating a lease call leases more jobs, so a lost reply doubles what a worker holds."""
 
     def lease(self, queues, *, token, **options):
         for row in self._rows.values():
@@ -181,7 +181,7 @@ class DecodesPayloads(DictBackend):
 
 
 class JoinsNames(DictBackend):
-    """Queue and id become one text: "a" and "b:c" are "a:b" and "c"."""
+    """Joins queue and id, so that "a" and "b:c" are confused with "a:b" and "c"."""
 
     def __init__(self, **options):
         super().__init__(**options)
@@ -218,7 +218,7 @@ class LosesTheLastOfAPage(DictBackend):
 
 
 class ListsTwice(DictBackend):
-    """What is retried is listed among the scheduled ones too."""
+    """Lists jobs in retry_wait as scheduled ones too."""
 
     def list(self, queue, state, *, cursor=None, limit=100):
         page = super().list(queue, state, cursor=cursor, limit=limit)
@@ -250,7 +250,7 @@ class TakesAnyLimit(DictBackend):
 
 
 class StartsEarly(DictBackend):
-    """Moments are kept in whole seconds, rounded down."""
+    """Keeps times in whole seconds, rounded down."""
 
     def _store(self, new, now):
         result = super()._store(new, now)
@@ -266,7 +266,7 @@ class WorksWhenClosed(DictBackend):
 
 
 class HasNoTransactions(DictBackend):
-    """Looks first, and takes later."""
+    """Reads first and writes later, without a transaction."""
 
     def __init__(self, **options):
         super().__init__(**options)
@@ -274,7 +274,7 @@ class HasNoTransactions(DictBackend):
 
     def _line(self, queue):
         line = super()._line(queue)
-        time.sleep(0.001)  # the gap in which others look as well
+        time.sleep(0.001)  # the gap in which other threads read as well
         return line
 
     def _in(self, queues, *states):
@@ -295,7 +295,7 @@ class NeverRings(MemoryBackend):
 
 
 class CallsAllNewsReady(MemoryBackend):
-    """Whoever waits until the next job is due sleeps through one that is due sooner."""
+    """Never reports EARLIER_DUE_TIME, so a worker misses an earlier due time."""
 
     def waiter(self, queues):
         waiter = super().waiter(queues)
@@ -305,7 +305,7 @@ class CallsAllNewsReady(MemoryBackend):
 
 
 class StrandsJobs(MemoryBackend):
-    """A version is completed whatever it holds."""
+    """Completes a version although it holds jobs."""
 
     def complete_draining_version(self, queue, version, *, finished="refuse"):
         for state in JobState:

@@ -1,4 +1,4 @@
-"""`assert_enqueued`: what a program has enqueued."""
+"""Tests of `assert_enqueued`."""
 
 from __future__ import annotations
 

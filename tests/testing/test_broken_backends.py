@@ -1,4 +1,4 @@
-"""Each broken backend fails in the chapter of the suite meant for its fault, and most fail in random sequences."""
+"""Each broken backend fails in the tests of the suite for its fault, and most fail in random sequences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHAPTERS = {
     "KeepsAReleasedAttempt": ["ReleaseContract"],
     "RecoversForEver": ["RecoverContract"],
     "CountsNoCrash": ["RecoverContract"],
-    "RecoversOnlyWhatItLikes": ["RecoverContract", "LeaseContract"],  # the latter by its invariants alone
+    "RecoversOnlyWhatItLikes": ["RecoverContract", "LeaseContract"],  # the latter only by the invariants
     "RecoversEarly": ["RecoverContract"],
     "LeasesMoreOnARepeat": ["LeaseContract"],
     "LeasesAboveTheLimit": ["LeaseContract"],
@@ -48,7 +48,7 @@ CHAPTERS = {
     "StrandsJobs": ["CompletingContract"],
 }
 
-# What no sequence of the machine's moves brings to light: it has one thread, gives good arguments and lawful names.
+# Faults that the state machine cannot find: it has one thread and uses valid arguments and names.
 BEYOND_SEQUENCES = {
     "CallsAllNewsReady",
     "FoldsCase",
@@ -79,7 +79,7 @@ class TestBroken(suite.{chapter}, ContractFixtures):
 """
 
 
-def test_every_saboteur_is_tried() -> None:
+def test_every_broken_backend_is_tested() -> None:
     defined = {
         name
         for name, kind in vars(broken_backends).items()
@@ -91,23 +91,23 @@ def test_every_saboteur_is_tried() -> None:
 @pytest.mark.parametrize(
     ("name", "chapter"), [(name, chapter) for name, chapters in CHAPTERS.items() for chapter in chapters]
 )
-def test_the_chapter_of_its_fault_finds_it(pytester: pytest.Pytester, name: str, chapter: str) -> None:
+def test_the_tests_of_its_fault_find_it(pytester: pytest.Pytester, name: str, chapter: str) -> None:
     pytester.makepyfile(FILE.format(name=name, chapter=chapter))
     outcomes = pytester.runpytest_inprocess("-q", "-x", "-p", "no:randomly").parseoutcomes()
-    assert outcomes.get("passed", 0) + outcomes.get("failed", 0) >= 1  # it ran: a broken file is no finding
+    assert outcomes.get("passed", 0) + outcomes.get("failed", 0) >= 1  # the tests must have run
     assert outcomes.get("failed", 0) + outcomes.get("errors", 0) >= 1  # an error: the check of invariants after a test
 
 
 @pytest.mark.parametrize("name", sorted(set(CHAPTERS) - BEYOND_SEQUENCES))
 def test_random_sequences_find_it(name: str) -> None:
     with Harnesses(getattr(broken_backends, name)) as harnesses, pytest.raises((AssertionError, KeyError)):
-        # A KeyError: the broken's own dict has a hole.
+        # A KeyError comes from the broken backend's own dict.
         run_state_machine_as_test(
             lambda: BackendMachine(harnesses.take, harnesses.give_back),
             settings=settings(
                 max_examples=500,
                 stateful_step_count=40,
-                phases=[Phase.generate],  # found is enough; making the example small takes long
+                phases=[Phase.generate],  # without shrinking the example, which is slow
                 database=None,
                 deadline=None,
                 suppress_health_check=list(HealthCheck),

@@ -1,4 +1,4 @@
-"""`drain`: what is due, run on the calling thread."""
+"""Tests of `drain`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `faulty` promises to the tests that use it."""
+"""Tests of `faulty`."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_calls_are_recorded_with_their_arguments_and_waited_for() -> None:
 
 
 def test_a_name_that_no_call_has_is_refused() -> None:
-    """Else the test that planned it could never fail."""
+    """Otherwise the planned fault would never happen."""
     backend = faulty(DictBackend())
     for plan in (backend.faults.before, backend.faults.after, backend.faults.block, backend.faults.count):
         with pytest.raises(ConfigError):

@@ -1,4 +1,4 @@
-"""`scheduler.testing` is light to import, and its names are what they seem."""
+"""Importing `scheduler.testing` is cheap, and its names are correct."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_its_names_bring_neither_pytest_nor_hypothesis() -> None:
 
 
 def test_the_plugin_brings_nothing_of_the_library() -> None:
-    """It is loaded in every pytest run of whoever has the library installed, before coverage begins."""
+    """pytest loads it in every run in an environment with the library, before coverage begins."""
     loaded = loaded_by("import scheduler.testing.pytest_plugin")
     assert {name for name in loaded if name.split(".")[0] == "scheduler"} == {
         "scheduler",

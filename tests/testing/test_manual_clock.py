@@ -1,4 +1,4 @@
-"""The clock that tests move."""
+"""Tests of `ManualClock`."""
 
 from __future__ import annotations
 

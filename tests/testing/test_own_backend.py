@@ -1,4 +1,4 @@
-"""The stranger's example passes the suite: this is all that its author has to write."""
+"""The example of a third-party backend passes the suite. Its author writes no more than this."""
 
 from __future__ import annotations
 

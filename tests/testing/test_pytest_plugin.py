@@ -1,4 +1,4 @@
-"""`--scheduler-backend URL`, as a third party uses it: in a project of its own, with the library installed."""
+"""Tests of `--scheduler-backend URL` in a separate project, as a third party uses it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
 
 def test_the_suite_runs_over_every_backend_named(pytester: pytest.Pytester) -> None:
     urls = ("--scheduler-backend", "memory", "--scheduler-backend", "memory://?partitions=8")
-    result = run(pytester, *SUITE, *urls, "-k", "a_leased_job_is_given_to_nobody_else", "-vv")
+    result = run(pytester, *SUITE, *urls, "-k", "a_leased_job_is_not_leased_again", "-vv")
     result.assert_outcomes(passed=2, deselected=result.parseoutcomes()["deselected"])
-    result.stdout.fnmatch_lines(["*nobody_else?memory1?*", "*nobody_else?memory2?*"])
+    result.stdout.fnmatch_lines(["*leased_again?memory1?*", "*leased_again?memory2?*"])
 
 
 def test_a_url_with_a_password_is_not_shown(pytester: pytest.Pytester) -> None:
-    """Neither in the names of tests nor where a failing one shows its arguments."""
+    """Neither in test names nor in the arguments that a failing test shows."""
     pytester.makepyfile("def test_mine(scheduler_backend_url): assert not scheduler_backend_url")
     result = run(pytester, "--scheduler-backend", "redis://user:secret@127.0.0.1:1/0", "-vv")
     result.assert_outcomes(failed=1)
@@ -39,13 +39,21 @@ def test_without_a_url_the_suite_is_skipped_and_says_why(pytester: pytest.Pytest
 
 
 def test_what_a_backend_does_not_offer_is_skipped_with_the_reason(pytester: pytest.Pytester, own: str) -> None:
-    result = run(pytester, *SUITE, "--scheduler-backend", own, "-rs", "-k", "test_every_waiter_is_rung or unused_queue")
+    result = run(
+        pytester,
+        *SUITE,
+        "--scheduler-backend",
+        own,
+        "-rs",
+        "-k",
+        "test_every_waiter_of_a_queue_wakes_up or unused_queue",
+    )
     result.assert_outcomes(skipped=2, deselected=result.parseoutcomes()["deselected"])
     result.stdout.fnmatch_lines(["*does not offer TopologyAdmin*", "*does not offer Wakeups*"])
 
 
 def test_a_stranger_s_backend_is_found_by_its_url_and_passes(pytester: pytest.Pytester, own: str) -> None:
-    """The whole suite, but for what takes long."""
+    """Runs the whole suite, except for slow tests."""
     result = run(pytester, *SUITE, "--scheduler-backend", own, "-k", "not many and not large and not sequence")
     outcomes = result.parseoutcomes()
     assert result.ret == 0, result.stdout.str()
@@ -77,7 +85,7 @@ def test_the_option_is_explained(pytester: pytest.Pytester) -> None:
 
 
 def test_a_failing_assert_of_the_suite_explains_itself(pytester: pytest.Pytester) -> None:
-    """The suite's files are no test modules of pytest's, and are rewritten nevertheless."""
+    """The asserts of the suite are rewritten, although its modules are no test modules."""
     pytester.makepyfile(
         """
         import pytest
@@ -102,7 +110,7 @@ def test_a_failing_assert_of_the_suite_explains_itself(pytester: pytest.Pytester
 def test_the_end_of_a_run_names_a_chapter_only_if_no_class_of_the_backend_joined_it(
     pytester: pytest.Pytester, *, joins: bool
 ) -> None:
-    """A backend may test its damages in a class apart from the others."""
+    """A backend may have a separate test class for its damages."""
     pytester.makepyfile(
         f"""
         import pytest
@@ -129,7 +137,7 @@ def test_the_end_of_a_run_names_a_chapter_only_if_no_class_of_the_backend_joined
 
 @pytest.fixture
 def own(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The example as an installed package of a stranger, which offers the scheme own://."""
+    """Install the example as a third-party package that offers the scheme own://."""
     packages = pytester.mkdir("site")
     shutil.copy(EXAMPLE, packages / "own_backend.py")
     about = packages / "own_backend-1.0.dist-info"

@@ -1,4 +1,4 @@
-"""A backend whose clock nobody can set is tested all the same, in real time."""
+"""A backend without an assignable clock is tested in real time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scheduler.testing.harness import OpenBackend
 
 
 class ClocklessBackend(DictBackend):
-    """Looks at this machine's time alone, as a server that takes no other does."""
+    """Uses only the system time, as a store on a server does."""
 
     def __init__(self, *, clock, retention) -> None:
         super().__init__(retention=retention)

@@ -1,4 +1,4 @@
-"""The suite as a whole: nothing in it hides anything else."""
+"""Checks of the whole suite."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def own_chapters() -> list[type]:
 
 
 def test_no_name_is_used_in_two_chapters() -> None:
-    """In one class the second would hide the first, which then never ran."""
+    """In one class the second test would replace the first, which would never run."""
     names = Counter(name for chapter in own_chapters() for name in vars(chapter) if not name.startswith("__"))
     assert not {name: count for name, count in names.items() if count > 1}
 

@@ -1,1 +1,1 @@
-"""Tests of the core's lower floors, one file a room."""
+"""Tests of the lower layers of the core, one file per module."""

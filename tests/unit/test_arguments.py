@@ -1,4 +1,4 @@
-"""The arguments of the contract's calls are checked in one place, so every store refuses the same in the same words."""
+"""The arguments of backend methods are checked in one place, so every store refuses them with the same errors."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_queues_are_named_once_each_in_their_order() -> None:
 
 @pytest.mark.parametrize("value", ["default", [], (), [""], [None], ["a", "b\n"]])
 def test_bad_queues_are_refused_and_named(value: list[str]) -> None:
-    """A bare string would be taken for a sequence of letters."""
+    """A single string would be used as a sequence of letters."""
     with pytest.raises(ConfigError) as caught:
         check_queues(value)
     assert caught.value.field == "queues"

@@ -1,4 +1,4 @@
-"""What no backend can be built with is refused at once, by its field."""
+"""Wrong constructor arguments of backends are refused with the name of the field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Configurations refuse nonsense when they are built, and name the field."""
+"""Configurations refuse invalid values when they are built, and name the field."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scheduler.retry import RetryPolicy
 
 NO_NUMBERS: Sequence[object] = (-1, -0.001, math.nan, math.inf, -math.inf, 10**400, True, None, "1")
 INTERVALS = ("poll_interval", "lease_duration", "heartbeat_interval", "recover_interval", "unknown_type_delay")
-GRACES = ("shutdown_grace", "timeout_grace", "unknown_type_timeout")  # zero is lawful
+GRACES = ("shutdown_grace", "timeout_grace", "unknown_type_timeout")  # zero is allowed
 
 
 def refused_field(kind: type[ProducerConfig | WorkerConfig], **options: object) -> str:
@@ -180,7 +180,7 @@ def test_a_retry_policy_of_ones_own_is_taken() -> None:
 
 @pytest.mark.parametrize("config", [ProducerConfig(default_queue="mail"), WorkerConfig(queues=("mail",))])
 def test_a_configuration_is_a_frozen_value_that_travels(config: ProducerConfig | WorkerConfig) -> None:
-    """A supervisor hands it to the processes that it spawns."""
+    """A supervisor passes it to the processes that it spawns."""
     assert pickle.loads(pickle.dumps(config)) == config  # noqa: S301 - made on this very line
     assert dataclasses.replace(config) == config
     with pytest.raises(dataclasses.FrozenInstanceError):

@@ -1,4 +1,4 @@
-"""The family of errors: who belongs to whom, what an error says, and that it survives a journey between processes."""
+"""The error classes: their hierarchy, their messages, and pickling."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ PARENTS = {
 
 
 def test_the_tree_is_complete() -> None:
-    """Every error class has its place in the table above, and every signal stands outside it."""
+    """Every error class is in the table above, and no signal is."""
     assert set(CLASSES) == {*PARENTS, *SIGNALS, "SchedulerError"}
 
 
@@ -126,7 +126,7 @@ def test_a_bad_field_is_named(kind: type[ConfigError | InvalidJob]) -> None:
 @pytest.mark.parametrize("name", sorted(CLASSES))
 @pytest.mark.parametrize("travel", [pickled, copy.copy])
 def test_an_error_survives_pickle_and_copy(name: str, travel: Callable[[BaseException], BaseException]) -> None:
-    """A process pool hands errors over with all that they carry."""
+    """A process pool pickles errors with all their attributes."""
     error = EXAMPLES.get(name) or CLASSES[name]("some text")
     again = travel(error)
     assert type(again) is type(error)
@@ -136,7 +136,7 @@ def test_an_error_survives_pickle_and_copy(name: str, travel: Callable[[BaseExce
 
 
 def test_the_examples_carry_something() -> None:
-    """The journey above compares what there is to lose."""
+    """The test above would prove nothing with errors that have no attributes."""
     assert vars(EXAMPLES["BackendUnavailable"])["jobs"] == (WAITING,)
     assert vars(EXAMPLES["DuplicateJob"])["job"] is STORED
     assert vars(EXAMPLES["TopologyError"])["counts"] == {"ready": 3}
@@ -147,7 +147,7 @@ def test_the_examples_carry_something() -> None:
 
 
 def test_what_an_error_carries_is_its_own() -> None:
-    """A caller's list that changes later does not change the error."""
+    """Changing the caller's list later does not change the error."""
     jobs, counts = [WAITING], {"dead": 1}
     unavailable, topology = BackendUnavailable("away", jobs=jobs), TopologyError("no", counts=counts)
     jobs.clear()
@@ -157,7 +157,7 @@ def test_what_an_error_carries_is_its_own() -> None:
 
 
 def test_a_duplicate_shows_its_text_alone() -> None:
-    """The stored job, payload included, is carried and not printed."""
+    """The error has the stored job as an attribute, but does not print it."""
     assert str(DuplicateJob("taken", STORED)) == "taken"
     assert DuplicateJob("taken").job is None
 

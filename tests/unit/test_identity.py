@@ -1,4 +1,4 @@
-"""Ids, tokens and keys that nobody else makes: across threads, and across forks."""
+"""Ids, tokens and keys are unique across threads and forks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ THREADS = 8
 
 
 def in_threads(make: Callable[[], str], each: int) -> list[list[str]]:
-    """What *make* made in 8 threads that start together, *each* a thread, in the order made."""
+    """Call *make* in 8 threads that start together, *each* times per thread, and return the results in order."""
     together = threading.Barrier(THREADS)
 
     def run(_: int) -> list[str]:
@@ -36,7 +36,7 @@ def in_threads(make: Callable[[], str], each: int) -> list[list[str]]:
 
 
 def run_alone(script: str) -> list[str]:
-    """The lines that *script* prints, in a process of its own: it forks, which a process with threads should not."""
+    """Run *script* in its own process, since it forks, and return the lines that it prints."""
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
@@ -86,7 +86,7 @@ def test_ids_ascend_although_the_clock_goes_back(monkeypatch: pytest.MonkeyPatch
 
 
 def test_ids_of_one_moment_ascend(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also over the border of a millisecond: the fraction's 12 bits carry into it."""
+    """Also across a millisecond, when the 12 bits of the fraction overflow."""
     monkeypatch.setattr(identity, "_last_id", 0)
     monkeypatch.setattr(time, "time_ns", lambda: 2_000_000_000_000_000_000)
     made = [new_id() for _ in range(5_000)]
@@ -127,7 +127,7 @@ stop.append(True)
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_a_process_id_that_comes_back_brings_no_token_back() -> None:
-    """A child forgets its parent's random bits at once, not only when it sees another process id."""
+    """A child discards its parent's random bits at the fork, not only when it sees another process id."""
     script = """
 import os
 from scheduler import identity

@@ -1,4 +1,4 @@
-"""Jobs as producers ask for them and as stores keep them."""
+"""New jobs and stored jobs."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_nothing_is_too_strange_for_a_payload_of_bytes() -> None:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Linear(RetryPolicy):
-    """As an application might write its own."""
+    """A retry policy of an application."""
 
     curve: str = "linear"  # type: ignore[assignment]  # of its own
 
@@ -170,7 +170,7 @@ def _forced(**values: object) -> RetryPolicy:
     ids=["subclass", "infinite", "nan", "curve", "list", "object", "empty", "class"],
 )
 def test_a_retry_policy_that_no_store_can_carry_is_refused(policy: RetryPolicy) -> None:
-    """A store would keep its data alone, and reading that back would fail."""
+    """A store would keep only its data, which could not be read back."""
     with pytest.raises(InvalidJob) as caught:
         NewJob(type="send", retry_policy=policy)
     assert caught.value.field == "retry_policy"
@@ -219,7 +219,7 @@ class _Moment(datetime):
 
 
 def test_subclasses_of_plain_types_are_kept_as_the_plain_value() -> None:
-    """Whatever their own methods answer: a store keeps the value, and so do checks."""
+    """The plain value is stored and checked, whatever the methods of the subclass return."""
     job = NewJob(
         type=_Text("send"),
         payload=_Bytes(b"data"),
@@ -324,7 +324,7 @@ def test_an_id_and_a_key_exclude_each_other() -> None:
 
 
 def test_every_new_job_has_a_nonce_of_its_own() -> None:
-    """Else a store would take another job with the same id for a repeat of the first."""
+    """Otherwise a store would treat another job with the same id as a repeat of the first."""
     job = NewJob(type="send", id="1")
     changed = dataclasses.replace(job, payload=b"other")
     assert changed.id == job.id
@@ -366,7 +366,7 @@ def test_when_to_run_is_asked_for_or_now(options: dict[str, object], expected: d
 
 @given(st.floats(0, MAX_DELAY), st.datetimes(timezones=st.just(UTC)))
 def test_a_delay_can_be_resolved_at_any_moment(delay: float, now: datetime) -> None:
-    """Also by a clock that stands at the end of time."""
+    """Also with a clock near the last year."""
     assert NewJob(type="send", delay=delay).run_at_from(now) >= now
 
 
@@ -376,11 +376,11 @@ def test_a_delay_beyond_the_last_moment_ends_there() -> None:
     )
 
 
-# Errors as they are kept
+# Stored errors
 
 
 def test_an_error_text_is_cleaned_and_cut() -> None:
-    """Of a traceback the end is kept, which names the line that raised."""
+    """The end of a traceback is kept, which names the line that raised."""
     detail = ErrorDetail(kind="K" * 300, message="\x00\ud800" + "m" * 3_000, traceback="t" * 9_000 + "the line")
     assert (len(detail.kind), len(detail.message), len(detail.traceback)) == (200, 2_000, 8_000)
     assert detail.message.startswith("\ufffd\ufffdm")

@@ -1,4 +1,4 @@
-"""What passes between a worker and a store."""
+"""The values exchanged between a worker and a store."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LEASE = Lease(job=JOB, token="a" * 32, expires_at=NOW)
 
 
 def test_a_lease_is_the_same_right_whatever_else_has_changed() -> None:
-    """So a refused lease is found among those held, although its job or expiry was read at another time."""
+    """So a refused lease is found among the held ones even if its job or expiry was read at another time."""
     later = dataclasses.replace(LEASE, job=dataclasses.replace(JOB, attempts=2), expires_at=NOW + timedelta(seconds=9))
     assert later == LEASE
     assert {later} == {LEASE}  # a job's metadata is a dictionary: the hash must not look at it

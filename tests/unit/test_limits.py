@@ -1,4 +1,4 @@
-"""What a name, a number, a moment and a text may be."""
+"""The limits of names, numbers, times and texts."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_name_is_refused_exactly_by_the_rule(text: str) -> None:
 
 
 def test_a_member_of_a_text_enum_becomes_its_text() -> None:
-    """Else a key made of it would read "Queue.MAIL" on one store and "mail" on another."""
+    """Otherwise a key made of it would read "Queue.MAIL" on one store and "mail" on another."""
     name = check_name("queue", Queue.MAIL)
     assert (type(name), f"{name}") == (str, "mail")
     assert [(f"{key}", f"{text}") for key, text in check_metadata({Queue.MAIL: Queue.MAIL}).items()] == [
@@ -135,7 +135,7 @@ def test_a_number_is_answered_as_float(value: float) -> None:
     ids=lambda value: repr(value)[:20],
 )
 def test_what_is_no_number_within_bounds_is_refused_and_named(value: object) -> None:
-    """Also an int beyond the range of floats, which cannot even be compared by math.isnan."""
+    """Also an int beyond the range of floats, for which math.isnan raises."""
     with pytest.raises(ConfigError) as caught:
         check_number("delay", value)
     assert caught.value.field == "delay"

@@ -1,4 +1,4 @@
-"""A logger that can do no harm."""
+"""The logger that never raises."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler.logs import GuardedLogger
 
 
 class Failing(logging.Handler):
-    """A handler of the user's that raises."""
+    """A log handler of the user that raises."""
 
     def __init__(self, error: type[BaseException]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Observers: they may count and they may fail, and change nothing for a job."""
+"""Metrics hooks may fail without an effect on jobs."""
 
 from __future__ import annotations
 

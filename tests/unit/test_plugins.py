@@ -1,4 +1,4 @@
-"""Which backend a URL means: found among installed distributions, real ones that each test writes to a folder."""
+"""Finding the backend of a URL among installed distributions, which each test writes to a folder."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class ShopBackend(MemoryBackend):
 
 
 class Site:
-    """A folder on the path: a test installs distributions and their modules into it."""
+    """A folder on the import path into which a test installs distributions."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def install(self, *offers: str, name: str = "stranger", **modules: str) -> None:
-        """A distribution with an extra `shop`, these entry points, and modules in a package of its name."""
+        """Install a distribution with an extra `shop`, these entry points, and modules in a package of its name."""
         info = self._folder / f"{name}-1.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {name}\nVersion: 1.0\nProvides-Extra: shop\n")
@@ -87,7 +87,7 @@ def test_options_of_the_url_reach_the_backend() -> None:
     ],
 )
 def test_a_strangers_package_can_add_a_backend(site: Site, url: str, handed_over: str) -> None:
-    """It is given the whole URL; only the scheme, which has no case, is written small."""
+    """It gets the whole URL. Only the scheme, which is case-insensitive, is lower-cased."""
     site.install("shop = stranger.shop:ShopBackend", shop=SHOP)
     backend = backend_from_url(url)
     assert (type(backend).__module__, vars(backend)["url"]) == ("stranger.shop", handed_over)
@@ -135,7 +135,7 @@ def test_a_missing_driver_names_the_extra_to_install(site: Site) -> None:
 
 
 def test_a_missing_driver_without_such_an_extra_is_named(site: Site) -> None:
-    """No extra of the distribution is called like the module, so none is promised."""
+    """The distribution has no extra named like the module, so the error suggests none."""
     site.install("store = stranger.store:StoreBackend", store="import nosuch_driver")
     assert refusal("store://").message == "the backend for store:// cannot be loaded: No module named 'nosuch_driver'"
 
@@ -163,7 +163,7 @@ def test_what_is_no_backend_is_refused(site: Site, source: str) -> None:
 
 
 def test_two_claims_on_one_scheme_are_refused(site: Site) -> None:
-    """Else whichever came first on the path would be given the jobs."""
+    """Otherwise the first one on the path would get the jobs."""
     site.install("shop = stranger.shop:ShopBackend", shop=SHOP)
     site.install("shop = rival.shop:ShopBackend", name="rival", shop=SHOP)
     assert "rival.shop:ShopBackend, stranger.shop:ShopBackend" in refusal("shop://").message

@@ -1,4 +1,4 @@
-"""What a process has for itself, and what is suspended while it forks."""
+"""Objects that belong to one process, and objects that are suspended during a fork."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scheduler.critical import Interruptible, StoreLock, here
 from scheduler.processes import PerProcess, process, run_in_children, suspend_at_forks, suspend_briefly
 
 WAIT_TIMEOUT = 30.0
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # the very thing that is tried
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # this is what the test checks
 
 
 class Member:
@@ -35,7 +35,7 @@ class Member:
 
 
 def in_child(check: Callable[[], bool]) -> bool:
-    """Whether *check* holds in the child of a fork."""
+    """Fork and return True if *check* returns True in the child."""
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -77,7 +77,7 @@ def test_each_of_two_forks_at_once_resumes_what_it_has_suspended():
 
 
 class Interrupted(Member):
-    """A Ctrl-C comes while it is suspended, and another one while it is resumed."""
+    """Gets a Ctrl-C while it is suspended, and another one while it is resumed."""
 
     def suspend(self, resumes: list[Callable[[], None]]) -> None:
         super().suspend(resumes)
@@ -115,7 +115,7 @@ class Locked:
 
 
 def cut_short(function: Callable[[], None], at: int) -> bool:
-    """Call *function*, which a Ctrl-C ends at the event *at* of those after its beginning. Returns whether it did."""
+    """Call *function* and interrupt it at its profiling event number *at*. Return True if it was interrupted."""
     left = at + 1
 
     def event(frame: FrameType, _event: str, _argument: object) -> None:
@@ -158,7 +158,7 @@ def test_a_ctrl_c_at_any_step_of_a_hook_leaves_no_lock_held(monkeypatch):
 
 
 class Run(Interruptible):
-    """Notes how deep in critical sections it is while the process forks."""
+    """Records how many critical sections are open while the process forks."""
 
     def __init__(self) -> None:
         self.depth = 0

@@ -1,4 +1,4 @@
-"""The producer: its defaults, what it refuses before anything is stored, and what it answers when a store fails."""
+"""The producer: its defaults, what it refuses before anything is stored, and what it raises when a store fails."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ def test_bad_input_is_named_and_nothing_is_stored(
 
 
 class Fussy(Shouting):
-    """A serializer that refuses everything, or answers no bytes."""
+    """A serializer that refuses everything, or does not return bytes."""
 
     def __init__(self, answer: object) -> None:
         self.answer = answer
@@ -428,10 +428,10 @@ def test_a_duplicate_is_raised_where_asked_for_and_carries_the_stored_job(produc
     assert SECRET not in str(caught.value)
 
 
-def test_a_dead_job_is_answered_with_a_warning(
+def test_enqueueing_the_id_of_a_dead_job_warns(
     producer: Producer, backend: Backend, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It keeps its id, and would swallow later enqueues in silence."""
+    """It keeps its id, so later enqueues with that id would be ignored silently."""
     producer.enqueue("send", {"password": SECRET}, id="1", queue="mail")
     producer.enqueue("send", id="1", queue="mail")
     assert caplog.records == []  # nothing to warn of as long as it lives
@@ -462,7 +462,7 @@ def test_nothing_is_logged_of_a_payload(
 def test_an_unanswered_job_is_carried_and_can_be_repeated(
     producer: Producer, backend: FaultyBackend, when: str
 ) -> None:
-    """Whether the store had taken it or not: after the repeat it is there once, and is called new."""
+    """Whether or not the store had stored it, after the repeat it is stored once and reported as new."""
     getattr(backend.faults, when)("enqueue")
     with pytest.raises(BackendUnavailable) as caught:
         producer.enqueue("send", 1)
@@ -529,7 +529,7 @@ def test_a_closed_store_says_so(producer: Producer, backend: Backend) -> None:
 
 
 class Transactional(MemoryBackend):
-    """Keeps what it was handed, or fails."""
+    """Records what it is given, or fails."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -637,7 +637,7 @@ class Harmful(logging.Handler):
 def test_observers_that_raise_neither_fail_nor_double_an_enqueue(
     backend: FaultyBackend, error: type[BaseException]
 ) -> None:
-    """Not even together: the metrics hook fails, and so does the log handler that is told of it."""
+    """Not even if the metrics hook fails and the log handler that reports it fails too."""
 
     def hook(self: Metrics, *arguments: object) -> None:
         raise error

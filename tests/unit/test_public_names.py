@@ -1,4 +1,4 @@
-"""What `import scheduler` offers, and that it costs nothing until it is used."""
+"""The public names of `scheduler`, which are imported when first used."""
 
 from __future__ import annotations
 

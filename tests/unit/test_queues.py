@@ -1,4 +1,4 @@
-"""How long finished jobs are kept."""
+"""Retention: how long finished jobs are kept."""
 
 from __future__ import annotations
 

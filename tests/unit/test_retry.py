@@ -1,4 +1,4 @@
-"""When a failed job is tried again: finite, positive, within the cap, whatever the policy and the attempt."""
+"""Delays of retries: finite, positive and within the cap for any policy and attempt."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_default_jitter_is_a_tenth_both_ways_and_the_cap_holds_after_it() ->
     assert max(RetryPolicy().delay(50) for _ in range(500)) == 60.0
 
 
-def test_jitter_is_drawn_anew_each_time() -> None:
+def test_jitter_differs_each_time() -> None:
     """Jobs that failed together do not come back together."""
     assert len({RetryPolicy().delay(3) for _ in range(50)}) > 40
 
@@ -71,7 +71,7 @@ def test_without_jitter_a_delay_never_shrinks(attempt: int) -> None:
 def test_jitter_stays_within_its_share(policy: RetryPolicy, attempt: int) -> None:
     plain = RetryPolicy(**{**policy.to_data(), "jitter": 0.0}).delay(attempt)  # type: ignore[arg-type]  # its own data
     low, high = plain * (1 - policy.jitter), plain * (1 + policy.jitter)
-    assert low * 0.999 <= policy.delay(attempt) <= high * 1.001  # a little room for rounding
+    assert low * 0.999 <= policy.delay(attempt) <= high * 1.001  # a margin for rounding
 
 
 def test_durable_is_24_retries_over_about_three_weeks() -> None:
@@ -94,7 +94,7 @@ def test_an_attempt_below_one_counts_as_the_first() -> None:
 
 
 def test_whole_numbers_are_kept_as_floats() -> None:
-    """Else 100 ** 1,000,000 would be computed to its last digit, and 1 and 1.0 would be two different stored texts."""
+    """Otherwise 100 ** 1,000,000 would be computed exactly, and 1 and 1.0 would be stored as different texts."""
     policy = RetryPolicy(initial=1, factor=100, cap=60, jitter=0)
     assert policy == RetryPolicy(initial=1.0, factor=100.0, cap=60.0, jitter=0.0)
     assert {type(policy.to_data()[name]) for name in ("initial", "factor", "cap", "jitter")} == {float}
@@ -153,11 +153,11 @@ def test_data_that_was_tampered_with_is_refused() -> None:
         RetryPolicy.from_data({"cap": "for ever"})
 
 
-# A policy of the user's own
+# A policy of the user
 
 
 class Policy:
-    """Answers or raises what the test says."""
+    """Returns or raises what the test sets."""
 
     def __init__(self, answer: Callable[[], object]) -> None:
         self.answer = answer

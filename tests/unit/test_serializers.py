@@ -1,4 +1,4 @@
-"""How payloads become bytes: JSON that every language can read, or a clear refusal."""
+"""Serializing payloads to JSON that every language can read."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_a_refusal_does_not_show_the_value(value: object) -> None:
     ids=lambda data: ascii(data[:12]),
 )
 def test_what_is_no_json_is_refused(data: bytes) -> None:
-    """What a strict reader elsewhere would not take is not taken here: UTF-8 alone, and finite numbers alone."""
+    """Only UTF-8 and finite numbers are accepted, as by strict JSON readers."""
     with pytest.raises(ValueError):
         SERIALIZER.loads(data)
 

@@ -1,4 +1,4 @@
-"""The table of lawful moves."""
+"""The table of allowed moves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def exits(state: JobState) -> set[str]:
 
 
 def reached_from(states: frozenset[JobState]) -> set[JobState]:
-    """All states that some chain of moves leads to, *states* included."""
+    """Return all states that can be reached by moves, including *states*."""
     seen, fresh = set[JobState](), set(states)
     while fresh:
         seen |= fresh
@@ -32,7 +32,7 @@ def test_every_state_is_reached_from_an_enqueue() -> None:
 
 @pytest.mark.parametrize("state", sorted(LIVE))
 def test_every_live_state_leads_to_success_and_to_dead(state: JobState) -> None:
-    """No job can be caught in a state that no move leaves."""
+    """No live job can get stuck in a state."""
     assert reached_from(frozenset({state})) >= {JobState.SUCCEEDED, JobState.DEAD}
 
 
@@ -45,7 +45,7 @@ def test_a_terminal_state_has_no_exit_but_requeue(state: JobState, only: set[str
 
 
 def test_only_a_lease_makes_a_job_leased() -> None:
-    """A renewal keeps it so; nothing else leads there."""
+    """A renewal keeps a job leased. No other move leads to that state."""
     assert {name for name, move in MOVES.items() if JobState.LEASED in move.targets} == {"lease", "renew"}
 
 

@@ -1,4 +1,4 @@
-"""Options from a URL, and what may be shown of it."""
+"""Options in URLs, and hiding passwords."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ CARELESS = [
 
 @pytest.mark.parametrize("url", CARELESS)
 def test_a_password_that_is_not_encoded_shows_nowhere(url: str) -> None:
-    """Read by the letter, pieces of it stand in the host, the path, the query or the fragment."""
+    """Parsed strictly, parts of it are in the host, the path, the query or the fragment."""
     assert SECRET not in without_password(url)
     with pytest.raises(ConfigError) as caught:
         split_options(url, PARSERS)

@@ -1,4 +1,4 @@
-"""Plain data that crosses rooms: frozen, so that nobody changes what another holds; slotted; built by name."""
+"""Value types are frozen, have slots and are built by keyword."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VALUES = [
 
 
 def test_the_values_are_found() -> None:
-    """The rooms above hold at least the values that the contract is made of."""
+    """The modules above contain at least the value types of the contract."""
     names = {kind.__name__ for kind in VALUES}
     assert names >= {
         "NewJob",

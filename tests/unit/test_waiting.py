@@ -1,4 +1,4 @@
-"""A waiter on descriptors, with a source of the tests' own."""
+"""The waiter on file descriptors, tested with a source made here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONG = 600.0  # seconds: no wait may last so long
 
 
 class PipeSource:
-    """Notified by whoever writes to a pipe."""
+    """A source that is notified by writing to a pipe."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self.wake = wake
@@ -216,7 +216,7 @@ def test_a_rest_lies_between_two_wakes():
     waiting.waiter.close()
 
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # the very thing that is tried
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # this is what the test checks
 @pytest.mark.parametrize("action", ["wait", "close", "close then wait"])
 def test_a_child_of_a_fork_leaves_the_parent_s_source_alone(waiting, action):
     """Also while a thread of the parent waits, which holds the lock for ever in the child."""

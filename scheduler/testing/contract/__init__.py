@@ -1,7 +1,7 @@
 """
-The conformance suite: what every backend must do, as one class of tests.
+The conformance suite: one test class that checks what every backend must do.
 
-A backend's own test file says how to open one, and that is all::
+The test file of a backend only says how to open one::
 
     class TestMemoryBackend(BackendContract):
         @pytest.fixture
@@ -10,24 +10,24 @@ A backend's own test file says how to open one, and that is all::
 
 `open_backend` gives a callable that takes `clock` and `retention` and returns a new backend; pytest's parameters, such
 as ``params=[1, 8]`` for numbers of partitions, work as usual. Backends opened within one test share one store, unless
-they are `in_process`. The suite asks a backend what it can do and skips, with the reason, what it does not offer. It
-needs fresh queue names only, so the store may be shared and full.
+they are `in_process`. Tests of abilities that the backend lacks are skipped with the reason, or not collected if
+`backend_type` is set. Every test uses new queue names, so the store may be shared and contain other jobs.
 
-A store that decodes what it reads joins the chapter on damage by saying how to spoil a record behind its back::
+If a store decodes records, its test class also says how to damage one, bypassing the store::
 
     class TestMyBackend(BackendContract):
         damages = {
             "priority 9": Damage(field="priority", write=lambda backend, queue, id: ...),
         }
 
-Each case is tried in each state in which a job can lie. `damages_of_id`, of `IdDamage`, is for ids that no job can
-have. `damages_of_queue`, of `QueueDamage`, is for what a store keeps of a queue rather than of a job. See
+Each case is tested in each state that a job can have. `damages_of_id` (`IdDamage`) gives a job an id that no job can
+have. `damages_of_queue` (`QueueDamage`) damages a record of a queue rather than of a job. See
 `scheduler.testing.contract.damage`.
 
-Without a file, a backend that an installed package offers by URL is tested by
+A backend that an installed package offers by URL can be tested without a test file:
 ``pytest --pyargs scheduler.testing.contract --scheduler-backend URL``.
 
-Needs the extra `testing`. Each file holds one move or one aspect. A guarantee that it names by number stands in
+Needs the extra `testing`. Each module tests one move or one aspect. The numbered guarantees are listed in
 docs/guarantees.md.
 """
 
@@ -35,7 +35,7 @@ from pkgutil import iter_modules
 
 import pytest
 
-# Before the files are imported, so that their plain asserts explain themselves when they fail.
+# Must come before the imports below, so that pytest rewrites the asserts of these modules.
 pytest.register_assert_rewrite(
     "scheduler.testing.reading",
     "scheduler.testing.harness",

@@ -79,7 +79,7 @@ def _lease(harness: BackendHarness, **changes: Any) -> object:
 
 
 def _check_refused(harness: BackendHarness, field: str, call: Callable[[], object]) -> None:
-    """Refused, by its field, and the one ready job is as it was."""
+    """Check that the call is refused with its field, and that the ready job has not changed."""
     job = harness.add()
     harness.promote()
     before = harness.job(job.id)

@@ -13,7 +13,7 @@ from scheduler.testing.job_states import ONCE, in_state
 
 class BuryContract:
     def test_a_buried_job_is_dead_with_the_reason(self, harness: BackendHarness) -> None:
-        """However many retries it had left."""
+        """Remaining retries do not matter."""
         lease = harness.leased(max_retries=9, payload=b"work")
         assert list(harness.backend.bury([Failure(lease=lease, delay=LONG, error=ONCE)])) == []
         job = harness.job(lease.job.id)

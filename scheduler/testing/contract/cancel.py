@@ -30,7 +30,9 @@ class CancelContract:
         assert harness.lease() == []
 
     @pytest.mark.parametrize("state", sorted(set(JobState) - set(_CANCELLABLE)))
-    def test_any_other_state_forbids_it_and_is_named(self, harness: BackendHarness, state: JobState) -> None:
+    def test_cancel_is_refused_in_any_other_state_which_is_returned(
+        self, harness: BackendHarness, state: JobState
+    ) -> None:
         job, _ = in_state(harness, state)
         assert list(harness.backend.cancel(harness.queue, [job.id])) == [
             MoveAnswer(id=job.id, moved=False, state=state)
@@ -42,7 +44,7 @@ class CancelContract:
         harness.backend.cancel(harness.queue, [lease.job.id])
         assert not harness.backend.complete([Completion(lease=lease)])
 
-    def test_one_answer_per_id_in_order_absent_ones_included(self, harness: BackendHarness) -> None:
+    def test_cancel_returns_one_result_per_id_in_order_including_absent_ids(self, harness: BackendHarness) -> None:
         first, second = harness.add(delay=LONG), harness.add(delay=LONG)
         results = harness.backend.cancel(harness.queue, [second.id, "nobody", first.id, second.id])
         assert list(results) == [
@@ -61,7 +63,7 @@ class CancelContract:
     def test_without_retention_the_job_is_gone_and_its_id_can_be_used_at_once(
         self, open_harness: OpenHarness, state: JobState
     ) -> None:
-        """The new job of that id is leased once, whatever the store left behind of the old one."""
+        """The new job with that id is leased once, even if the store still has traces of the old one."""
         harness = open_harness(Retention())
         job, _ = in_state(harness, state, id="again")
         results = harness.backend.cancel(harness.queue, ["again"])
@@ -71,7 +73,7 @@ class CancelContract:
         harness.add(id="again", payload=b"new")
         assert [lease.job.payload for lease in harness.lease()] == [b"new"]
 
-    def test_one_cancelled_among_ready_ones_does_not_hold_up_the_others(self, harness: BackendHarness) -> None:
+    def test_cancelled_jobs_do_not_delay_ready_ones(self, harness: BackendHarness) -> None:
         jobs = harness.add_many(20)
         harness.backend.cancel(harness.queue, [job.id for job in jobs[::2]])
         assert harness.counts()[JobState.READY] == 10

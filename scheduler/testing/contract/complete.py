@@ -61,7 +61,7 @@ class CompleteContract:
         assert harness.job(lease.job.id).result is None
 
     def test_an_expired_lease_that_nobody_recovered_still_completes(self, harness: BackendHarness) -> None:
-        """Held means until recovered: finished work is not thrown away for being late."""
+        """A lease is held until it is recovered, so finished work is not lost because it is late."""
         lease = harness.leased(harness.span)
         harness.advance(1.1 * harness.span)
         assert not harness.backend.complete([Completion(lease=lease)])
@@ -103,7 +103,7 @@ class CompleteContract:
     def test_a_forged_lease_is_refused_and_the_others_are_taken(
         self, harness: BackendHarness, wrong: dict[str, str]
     ) -> None:
-        """One that no store ever gave is refused like any other, and no reason to fail."""
+        """A lease that no store gave out is refused like a stale one, without an error."""
         harness.add_many(3)
         first, *others = harness.lease()
         token = wrong.get("token", first.token)
@@ -114,7 +114,7 @@ class CompleteContract:
         assert list(harness.backend.complete([Completion(lease=first)])) == []
 
     def test_a_token_is_compared_letter_by_letter(self, harness: BackendHarness) -> None:
-        """A store may keep it as a number, but another text is another token."""
+        """A store may keep a token as a number, but must not accept another spelling of it."""
         harness.add()
         (lease,) = harness.lease_once(1, token=f"abcdef{new_token()[6:]}")
         for text in (lease.token.upper(), f"{lease.token[:16]} {lease.token[16:]}"):

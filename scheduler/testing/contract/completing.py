@@ -1,4 +1,4 @@
-"""Completing a version that drains: refused while it holds jobs, and then gone for good (guarantee 25)."""
+"""complete_draining_version: refused while the version holds jobs, and final afterwards (guarantee 25)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ class CompletingContract(TopologyFixtures):
         assert not any(topology_fixture.harness.counts().values())
 
     @pytest.mark.parametrize("state", sorted(TERMINAL))
-    def test_finished_jobs_can_be_moved_along(self, topology_fixture: TopologyFixture, state: JobState) -> None:
+    def test_finished_jobs_can_be_moved_to_the_active_version(
+        self, topology_fixture: TopologyFixture, state: JobState
+    ) -> None:
         harness = topology_fixture.harness
         job, _ = in_state(harness, state, payload=b"kept")
         topology_fixture.promote(3)

@@ -49,7 +49,7 @@ class Damage:
     write: called with the backend, the queue and the id; changes the stored record by the store's own means. field: the
     name that `Job.unreadable` then holds; None = whichever. states: in which the record can be spoilt so; a subset of
     `STATES`. waits: the record is of a later format: the job is neither run nor buried, but waits for a newer release.
-    repaired_by_requeue: what is spoilt is what a requeue sets anew, so that the job is whole then.
+    repaired_by_requeue: a requeue resets the spoilt field, which repairs the job.
     """
 
     write: Callable[[Backend, str, str], object]
@@ -101,7 +101,7 @@ def placed(harness: BackendHarness, state: JobState) -> str:
 
 
 def walked(harness: BackendHarness, state: JobState) -> list[str]:
-    """The ids in the list of *state*, by pages of one."""
+    """Return the ids in the list of *state*, read in pages of one job."""
     found: list[str] = []
     cursor = None
     for _ in range(_PAGES):

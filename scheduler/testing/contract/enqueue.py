@@ -54,11 +54,11 @@ class EnqueueContract:
         assert dict(job.metadata) == {}
         assert harness.add(max_retries=0).max_retries == 0
 
-    def test_one_answer_per_job_in_order(self, harness: BackendHarness) -> None:
+    def test_enqueue_returns_one_result_per_job_in_order(self, harness: BackendHarness) -> None:
         jobs = [harness.new(delay=float(number % 3) * LONG) for number in range(30)]
         assert [result.job.id for result in harness.enqueue(*jobs)] == [new.id for new in jobs]
 
-    def test_an_empty_batch_is_answered_with_nothing(self, harness: BackendHarness) -> None:
+    def test_enqueueing_nothing_returns_an_empty_result(self, harness: BackendHarness) -> None:
         assert list(harness.backend.enqueue([])) == []
 
     def test_one_batch_may_name_many_queues(self, harness: BackendHarness) -> None:
@@ -71,8 +71,8 @@ class EnqueueContract:
         ]
 
     @pytest.mark.parametrize("state", list(JobState))
-    def test_a_kept_id_changes_nothing_in_any_state(self, harness: BackendHarness, state: JobState) -> None:
-        """Guarantee 9: neither the job nor anything else changes, and the stored one is the result."""
+    def test_a_duplicate_id_changes_nothing_in_any_state(self, harness: BackendHarness, state: JobState) -> None:
+        """Guarantee 9: nothing changes, and the result is the stored job."""
         before, _ = in_state(harness, state, payload=b"first", metadata={"a": "1"})
         other = harness.new(id=before.id, payload=b"second", type="other", priority=Priority.URGENT, max_retries=0)
         (result,) = harness.enqueue(other)
@@ -85,7 +85,7 @@ class EnqueueContract:
     def test_a_repeat_of_the_same_object_counts_as_new_and_stores_nothing(
         self, harness: BackendHarness, state: JobState
     ) -> None:
-        """A lost reply: the nonce tells the repeat from another job, and the result is the job as it is now."""
+        """After a lost reply, the nonce distinguishes the repeat from another job. The result is the current job."""
         new = harness.new(delay=LONG) if state in (JobState.SCHEDULED, JobState.CANCELLED) else harness.new()
         before, _ = in_state(harness, state, new)
         (result,) = harness.enqueue(new)
@@ -136,5 +136,5 @@ class EnqueueContract:
 
 
 def _try_to_change(mapping: object) -> None:
-    with suppress(TypeError):  # a mapping that takes no change is right as well
-        mapping["kind"] = "changed"  # type: ignore[index]  # whether it takes one is the question
+    with suppress(TypeError):  # an immutable mapping is correct as well
+        mapping["kind"] = "changed"  # type: ignore[index]  # tests whether it is mutable

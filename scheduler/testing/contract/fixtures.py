@@ -1,4 +1,4 @@
-"""The fixtures of the suite: what a backend's test file overrides, and what the tests are given."""
+"""The fixtures of the suite."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ OpenHarness = Callable[[Retention], BackendHarness]
 
 class ContractFixtures:
     """
-    Fixtures of every test of the suite.
+    Fixtures for all tests of the suite.
 
-    backend_type: the class under test, where it is known before a backend is opened. Tests of abilities that it lacks
-    are then not collected; where it is None they are skipped, one by one.
+    Attributes:
+        backend_type: The class of the backend under test, if it is known in advance. Tests of abilities that it lacks
+            are not collected. None = these tests are collected and skipped.
     """
 
     backend_type: ClassVar[type[Backend] | None] = None
@@ -34,12 +35,12 @@ class ContractFixtures:
 
     @pytest.fixture
     def open_backend(self) -> OpenBackend:
-        """To be overridden: a callable that takes `clock` and `retention` and returns a new backend."""
+        """Return a callable that takes `clock` and `retention` and opens a backend. Must be overridden."""
         raise NotImplementedError(f"{type(self).__name__} must override the fixture open_backend")
 
     @pytest.fixture
     def open_harness(self, open_backend: OpenBackend) -> Iterator[OpenHarness]:
-        """Opens harnesses with a retention; each is checked for the invariants, and closed, after the test."""
+        """Return a function that opens a harness. After the test its invariants are checked, and it is closed."""
         with ExitStack() as stack:
 
             def open_harness(retention: Retention) -> BackendHarness:
@@ -52,12 +53,12 @@ class ContractFixtures:
 
     @pytest.fixture
     def harness(self, open_harness: OpenHarness) -> BackendHarness:
-        """A harness whose backend keeps every finished job."""
+        """Return a harness whose backend keeps every finished job."""
         return open_harness(KEEP)
 
     @pytest.fixture
     def second(self, harness: BackendHarness) -> Backend:
-        """A second backend on the same store, as another process has one; skipped where the store is in the object."""
+        """Open a second backend on the same store, as another process would. Skip if the backend is `in_process`."""
         if harness.backend.in_process:
             pytest.skip("the jobs live within one backend object (in_process)")
         return harness.another()

@@ -27,7 +27,7 @@ class LeaseContract:
             late = lease.expires_at - harness.clock.now() - timedelta(seconds=30)
             assert abs(late) <= timedelta(milliseconds=1)
 
-    def test_a_leased_job_is_given_to_nobody_else(self, harness: BackendHarness) -> None:
+    def test_a_leased_job_is_not_leased_again(self, harness: BackendHarness) -> None:
         harness.add_many(5)
         assert len({lease.job.id for lease in harness.lease()}) == 5
         assert harness.lease(worker_id="another") == []
@@ -38,14 +38,14 @@ class LeaseContract:
         assert 1 <= len(leases) <= 3
         assert harness.counts()[JobState.LEASED] == len(leases)
 
-    def test_an_empty_answer_means_that_nothing_was_ready(self, harness: BackendHarness) -> None:
-        """However few are ready and wherever they lie, a call that asks for one finds one."""
+    def test_a_lease_call_is_empty_only_if_no_job_is_ready(self, harness: BackendHarness) -> None:
+        """A call with limit 1 leases a job as long as any is ready, in any partition."""
         harness.add_many(12)
         for left in range(12, 0, -1):
             assert len(harness.lease_once(1)) == 1, f"{left} were ready"
         assert list(harness.lease_once(1)) == []
 
-    def test_a_paused_queue_makes_no_answer_for_others_empty(self, harness: BackendHarness) -> None:
+    def test_a_paused_queue_does_not_hide_ready_jobs_of_others(self, harness: BackendHarness) -> None:
         paused = harness.new_queue()
         harness.add_many(30, queue=paused)
         harness.backend.pause(paused)
@@ -69,7 +69,7 @@ class LeaseContract:
         assert len({lease.job.id for lease in leases}) == len(leases) == 4
 
     def test_queues_are_served_in_turn(self, harness: BackendHarness) -> None:
-        """A queue with a long backlog, named first, does not keep the others waiting."""
+        """A queue with a long backlog does not delay the others, even if it is named first."""
         queues = [harness.queue, harness.new_queue(), harness.new_queue()]
         harness.add_many(200, queue=queues[0])
         for queue in queues[1:]:
@@ -77,8 +77,8 @@ class LeaseContract:
         served = Counter(lease.job.queue for _ in range(30) for lease in harness.lease_once(1, queues=queues))
         assert all(served[queue] >= 5 for queue in queues), served
 
-    def test_a_repeat_with_the_same_token_answers_the_same_jobs(self, harness: BackendHarness) -> None:
-        """The reply was lost: nothing is leased twice, and attempts go up once."""
+    def test_repeating_a_lease_call_returns_the_same_jobs(self, harness: BackendHarness) -> None:
+        """After a lost reply, no job is leased twice, and attempts are counted once."""
         harness.add_many(3)
         token = new_token()
         first = harness.lease_once(100, token=token)
@@ -88,7 +88,7 @@ class LeaseContract:
         assert {harness.job(lease.job.id).attempts for lease in repeated} == {1}
         assert not harness.backend.complete([Completion(lease=lease) for lease in repeated])
 
-    def test_a_repeat_by_another_backend_on_the_same_store_answers_the_same_jobs(
+    def test_repeating_a_lease_call_on_another_backend_returns_the_same_jobs(
         self, harness: BackendHarness, second: Backend
     ) -> None:
         harness.add_many(20)
@@ -98,7 +98,7 @@ class LeaseContract:
         assert set(first) <= set(leased)
         assert len(leased) <= 20
 
-    def test_a_repeat_stays_within_the_limit_in_all(self, harness: BackendHarness) -> None:
+    def test_repeating_a_lease_call_stays_within_its_limit(self, harness: BackendHarness) -> None:
         harness.add_many(20)
         token = new_token()
         first = harness.lease_once(4, token=token)
@@ -107,7 +107,7 @@ class LeaseContract:
         assert len(repeated) <= 4
         assert harness.counts()[JobState.LEASED] == len(repeated)
 
-    def test_a_repeat_answers_only_what_is_still_held(self, harness: BackendHarness) -> None:
+    def test_repeating_a_lease_call_returns_only_jobs_still_held(self, harness: BackendHarness) -> None:
         harness.add_many(2)
         token = new_token()
         held = list(harness.lease_once(2, token=token))
@@ -117,7 +117,7 @@ class LeaseContract:
         assert done not in repeated
         assert set(held) <= set(repeated)
 
-    def test_once_none_is_held_the_token_begins_a_new_call(self, harness: BackendHarness) -> None:
+    def test_a_token_under_which_nothing_is_held_begins_a_new_call(self, harness: BackendHarness) -> None:
         token = new_token()
         harness.add()
         (lease,) = harness.lease_once(token=token)
@@ -145,7 +145,7 @@ class LeaseContract:
         assert len(leases) == 2_500
         assert {lease.job.id for lease in leases} == {job.id for job in jobs}
 
-    def test_a_long_and_a_short_lease_are_both_kept_to(self, harness: BackendHarness) -> None:
+    def test_long_and_short_leases_expire_on_time(self, harness: BackendHarness) -> None:
         long, short = harness.leased(LONG), harness.leased(harness.span)
         harness.advance(1.1 * harness.span)
         assert harness.recover() == (1, 0)

@@ -28,7 +28,7 @@ class LifeContract:
         harness.backend.ping()
         harness.backend.ping()
 
-    def test_it_tells_its_retention(self, open_harness: OpenHarness) -> None:
+    def test_a_backend_has_the_retention_it_was_opened_with(self, open_harness: OpenHarness) -> None:
         """A worker encodes results only where they are kept."""
         retention = Retention(succeeded=7.0, cancelled=8.0, dead=9.0)
         assert open_harness(retention).backend.retention == retention
@@ -72,7 +72,7 @@ class LifeContract:
 
     @needs(Wakeups)
     def test_nothing_waits_on_a_closed_backend(self, harness: BackendHarness) -> None:
-        """A waiter that was made before included."""
+        """Not even with a waiter that was made before."""
         closed = harness.another()
         if not isinstance(closed, Wakeups):
             pytest.skip(f"{type(closed).__name__} does not offer Wakeups")
@@ -112,7 +112,7 @@ class LifeContract:
         second.resume(harness.queue)
         assert len(harness.lease()) == 1
 
-    def test_a_cursor_is_good_for_another_backend(self, harness: BackendHarness, second: Backend) -> None:
+    def test_a_cursor_works_on_another_backend(self, harness: BackendHarness, second: Backend) -> None:
         harness.add_many(5, delay=LONG)
         page = harness.backend.list(harness.queue, JobState.SCHEDULED, limit=2)
         here = harness.backend.list(harness.queue, JobState.SCHEDULED, cursor=page.cursor, limit=2)

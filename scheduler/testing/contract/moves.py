@@ -1,4 +1,4 @@
-"""Every move from every state: those in the table of moves happen, all others change nothing and say so."""
+"""Every move from every state: the moves in `MOVES` succeed, all others are refused and change nothing."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _TRY: Mapping[str, Callable[[BackendHarness, Job, Lease], bool]] = {
 class MovesContract:
     @pytest.mark.parametrize("state", list(JobState))
     @pytest.mark.parametrize("move", sorted(_TRY))
-    def test_only_the_lawful_moves_happen(self, harness: BackendHarness, move: str, state: JobState) -> None:
+    def test_only_allowed_moves_happen(self, harness: BackendHarness, move: str, state: JobState) -> None:
         before, lease = in_state(harness, state)
         happened = _TRY[move](harness, before, lease)
         after = harness.job(before.id)
@@ -66,5 +66,5 @@ class MovesContract:
             assert not happened
             assert after == before
 
-    def test_every_move_is_tried(self) -> None:
+    def test_every_move_is_tested(self) -> None:
         assert set(_TRY) | {"enqueue"} == set(MOVES)

@@ -1,4 +1,4 @@
-"""Names of any characters that are allowed at all are kept apart from all others (guarantee 20)."""
+"""Names may contain any allowed characters and are never confused with other names (guarantee 20)."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ class NamesContract:
         assert [harness.numbers(queue).paused for queue in queues] == [True] * 3 + [False] * 5
         assert [harness.counts(queue)[JobState.SCHEDULED] for queue in queues] == [0] * 3 + [1] * 5
 
-    def test_names_that_are_only_asked_for_leave_nothing_behind(self, harness: BackendHarness) -> None:
-        """They may come from requests, without end."""
+    def test_calls_with_unknown_names_store_nothing(self, harness: BackendHarness) -> None:
+        """The names may come from web requests, in unlimited number."""
         backend, unique = harness.backend, harness.new_queue("{}")
 
         def ask(number: int) -> None:
@@ -114,8 +114,8 @@ class NamesContract:
         assert sorted(job.id for job in harness.listed(JobState.SCHEDULED)) == sorted(ODD_NAMES[1::2])
 
     @pytest.mark.parametrize("joint", [":", "/", ".", "\u200b", "}", " ", "-", "|"], ids=ascii)
-    def test_a_queue_and_an_id_never_run_into_each_other(self, harness: BackendHarness, joint: str) -> None:
-        """The names "a" and "b:c" joined are the names "a:b" and "c" joined."""
+    def test_a_queue_and_an_id_are_not_joined_ambiguously(self, harness: BackendHarness, joint: str) -> None:
+        """Queue "a" with id "b:c" and queue "a:b" with id "c" are different jobs with equal joined names."""
         short = harness.new_queue()
         long = f"{short}{joint}b"
         harness.queues.append(long)
@@ -125,7 +125,7 @@ class NamesContract:
         assert [lease.job.payload for lease in harness.lease(queues=[short])] == [b"short"]
         assert sorted(lease.job.payload for lease in harness.lease(queues=[long])) == [b"both", b"long"]
 
-    def test_jobs_of_odd_ids_go_their_whole_way(self, harness: BackendHarness) -> None:
+    def test_jobs_with_odd_ids_make_every_move(self, harness: BackendHarness) -> None:
         harness.enqueue(*(harness.new(id=id) for id in ODD_NAMES))
         leases = harness.lease()
         assert sorted(lease.job.id for lease in leases) == sorted(ODD_NAMES)
@@ -133,7 +133,7 @@ class NamesContract:
         assert not harness.backend.release(leases)
         assert len(harness.lease()) == len(ODD_NAMES)
 
-    def test_odd_types_owners_keys_and_metadata_are_given_back_as_they_were(self, harness: BackendHarness) -> None:
+    def test_odd_types_owners_keys_and_metadata_are_returned_unchanged(self, harness: BackendHarness) -> None:
         for name in ODD_NAMES:
             metadata = {name: name, "tab\tand\nnewline": "\x01\x7f", "": "empty key"}
             job = harness.add(type=name, idempotency_key=name, metadata=metadata)

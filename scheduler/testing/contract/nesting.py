@@ -1,4 +1,4 @@
-"""A call inside another call of the same thread, as a finaliser or a signal handler makes it, at any instruction."""
+"""Calls made during another call of the same thread, for example by a finaliser or a signal handler."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from scheduler.errors import BackendError
 from scheduler.leases import Completion
 from scheduler.testing.harness import BackendHarness
 
-_AT_ONCE = 3.0  # seconds: no store waits for itself, and none has a time-out that is so short
+_AT_ONCE = 3.0  # seconds; shorter than any time-out of a store, so a call that waits for itself takes longer
 
 
 class _Nested:
-    """Calls *call* once, at the event *at* of what this thread runs under it."""
+    """Makes *call* once, at the profiling event number *at* of this thread."""
 
     def __init__(self, call: Callable[[], object], at: int) -> None:
         self._call = call
@@ -57,14 +57,14 @@ _OUTER: dict[str, Callable[[BackendHarness], object]] = {
 
 class NestingContract:
     @pytest.mark.parametrize("outer", sorted(_OUTER))
-    def test_a_call_inside_another_one_of_its_thread_works_or_is_refused_and_never_waits_for_itself(
+    def test_a_nested_call_of_one_thread_succeeds_or_is_refused_without_waiting(
         self, harness: BackendHarness, outer: str
     ) -> None:
         def at(event: int) -> bool:
             wanted = harness.new(queue=other)
             with _Nested(lambda: harness.enqueue(wanted), event) as nested:
                 _OUTER[outer](harness)
-            assert nested.took < _AT_ONCE, "it waited for itself"
+            assert nested.took < _AT_ONCE, "the inner call waited for the outer one"
             stored = wanted.id in harness.backend.get(other, [wanted.id])
             assert stored is (nested.done and nested.error is None)
             return nested.done
@@ -77,13 +77,13 @@ class NestingContract:
             ended.set()
 
         passed, ended = [0], threading.Event()
-        # Daemonic: a thread that waits for itself never ends, and must not keep the run of the tests.
+        # Daemonic, so that a thread that waits for itself does not keep the test run from ending.
         threading.Thread(target=at_many, name="nested", daemon=True).start()
         assert ended.wait(100.0), "it waits for itself, or failed"
         assert len(passed) > 1
         assert harness.enqueue(harness.new())[0].is_new
 
-    def test_a_job_leased_and_completed_inside_such_a_call_too(self, harness: BackendHarness) -> None:
+    def test_a_nested_lease_and_complete_succeeds_or_is_refused_without_waiting(self, harness: BackendHarness) -> None:
         def nested() -> None:
             leases = harness.lease_once(queues=[other])
             harness.backend.complete([Completion(lease=lease) for lease in leases])

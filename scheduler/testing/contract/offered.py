@@ -1,8 +1,8 @@
 """
-Which tests a backend's class is given: those of an ability only where the class has it.
+Removes tests of abilities that a backend does not offer.
 
-A test of what a backend does not offer could only be skipped, and hundreds of skips hide the few that say what this
-machine lacks. Such tests are not collected; the end of a run has one line for each backend that says what they were.
+These tests could only be skipped, and hundreds of skips would hide the few that report something missing on the
+machine. So they are not collected. The summary of a test run has one line per backend that lists them.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ T = TypeVar("T", bound=Callable[..., object])
 
 SHARED_STORE: Final = "several backends on one store"
 
-_NEEDED: Final = "__needs__"  # the attribute of a test
-_BY_FIXTURE: Final = {"second": SHARED_STORE}  # what a test needs that asks for this fixture
+_NEEDED: Final = "__needs__"  # an attribute of test functions
+_BY_FIXTURE: Final = {"second": SHARED_STORE}  # what tests with this fixture need
 
 _left_out: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-_joined: set[tuple[str, str]] = set()  # a backend, and what one class of its tests
+_joined: set[tuple[str, str]] = set()  # a backend, and what one of its test classes tests
 
 
 def needs(what: type | str) -> Callable[[T], T]:
-    """Mark a test, or all tests of a class, as being about *what*: the protocol of an ability, or `SHARED_STORE`."""
+    """Mark a test, or all tests of a class, as needing *what*: the protocol of an ability, or `SHARED_STORE`."""
 
     def mark(target: T) -> T:
         tests = [one for name, one in vars(target).items() if name.startswith("test_")]
@@ -37,14 +37,14 @@ def needs(what: type | str) -> Callable[[T], T]:
 
 
 def leave_out_what_is_not_offered(cls: type, backend: type[Backend]) -> None:
-    """Take from the test class *cls* the tests of what *backend* does not offer."""
+    """Remove the tests of what *backend* does not offer from the test class *cls*."""
     for name in dir(cls):
         if name.startswith("test_") and (missing := _missing(getattr(cls, name), backend)):
             leave_out(cls, backend, name, missing)
 
 
 def leave_out(cls: type, backend: type[Backend] | None, name: str, what: str) -> None:
-    """Take the test *name*, which is about *what*, from the test class *cls*: pytest collects no test that is None."""
+    """Remove the test *name*, which needs *what*, from the test class *cls*. pytest does not collect None."""
     setattr(cls, name, None)
     if cls.__module__.startswith(__package__ or ""):
         return  # the suite's own class, which tests no backend
@@ -52,7 +52,7 @@ def leave_out(cls: type, backend: type[Backend] | None, name: str, what: str) ->
 
 
 def join(cls: type, backend: type[Backend] | None, what: str) -> None:
-    """The test class *cls* has tests of *what*; where other classes of its backend leave them out, none is reported."""
+    """Record that *cls* has tests of *what*, so that they are not reported as missing for its backend."""
     _joined.add((_name_of(cls, backend), what))
 
 
@@ -74,7 +74,7 @@ def _missing(test: Any, backend: type[Backend]) -> str | None:
 
 
 def report() -> list[str]:
-    """A line for each backend of this process that does not offer everything."""
+    """Return one line per tested backend that does not offer everything."""
     lines = []
     for backend, missing in sorted(_left_out.items()):
         reported = [

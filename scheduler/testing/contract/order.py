@@ -1,4 +1,4 @@
-"""The order of leasing, which holds within one partition of one queue: priority, then the moment of becoming ready."""
+"""The order of leasing within one partition of a queue: by priority, then by the time of becoming ready."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scheduler.testing.harness import BackendHarness
 
 
 def _use_one_partition(harness: BackendHarness) -> None:
-    """Give the harness's queue one partition, or skip."""
+    """Change the harness's queue to one partition, or skip the test."""
     (row,) = harness.backend.stats([harness.queue])
     if row.partitions == 1:
         return
@@ -24,14 +24,14 @@ def _use_one_partition(harness: BackendHarness) -> None:
 
 
 def _pass_time(harness: BackendHarness) -> None:
-    """Far enough for the next job to become ready at a moment of its own."""
+    """Advance the time, so that the next job becomes ready at a different time."""
     harness.advance(0.01)
 
 
 class OrderContract:
     @pytest.fixture
     def line(self, harness: BackendHarness) -> BackendHarness:
-        """A harness whose queue has one partition."""
+        """Return a harness whose queue has one partition."""
         _use_one_partition(harness)
         return harness
 
@@ -51,7 +51,7 @@ class OrderContract:
             _pass_time(line)
         assert [line.lease_one().job.id for _ in jobs] == jobs
 
-    def test_the_answer_of_one_call_is_in_order(self, line: BackendHarness) -> None:
+    def test_the_leases_of_one_call_are_in_order(self, line: BackendHarness) -> None:
         jobs = []
         for priority in (Priority.LOW, Priority.URGENT, Priority.NORMAL, Priority.URGENT):
             jobs.append(line.add(priority=priority))
@@ -60,7 +60,7 @@ class OrderContract:
         assert [lease.job.id for lease in line.lease_once(10)] == [first.id, second.id, normal.id, low.id]
 
     def test_a_delayed_job_queues_up_when_it_becomes_due(self, line: BackendHarness) -> None:
-        """Not when it was enqueued: who waited longer in ready goes first."""
+        """The order depends on the time of becoming ready, not on the time of the enqueue."""
         delayed = line.add(delay=line.span)
         _pass_time(line)
         first = line.add()
@@ -69,13 +69,13 @@ class OrderContract:
         last = line.add()
         assert [line.lease_one().job.id for _ in range(3)] == [first.id, delayed.id, last.id]
 
-    def test_a_more_urgent_job_that_is_not_due_keeps_nobody_waiting(self, line: BackendHarness) -> None:
+    def test_a_more_urgent_job_that_is_not_due_does_not_delay_others(self, line: BackendHarness) -> None:
         line.add(priority=Priority.URGENT, delay=line.span)
         low = line.add(priority=Priority.LOW)
         assert line.lease_one().job.id == low.id
 
     def test_a_recovered_job_goes_to_the_back(self, line: BackendHarness) -> None:
-        """So a job that kills its workers does not hold up the others."""
+        """So a job that crashes its workers does not delay the others."""
         crashed = line.leased(line.span)
         other = line.add()
         line.advance(1.1 * line.span)

@@ -59,15 +59,15 @@ class PauseContract:
         assert harness.backend.requeue(harness.queue, [dead.id])[0].moved
         assert harness.lease() == []
 
-    def test_what_is_held_under_a_token_is_still_answered(self, harness: BackendHarness) -> None:
-        """Or it gets nothing: what matters is that nothing new is leased."""
+    def test_repeating_a_lease_call_on_a_paused_queue_leases_nothing_new(self, harness: BackendHarness) -> None:
+        """The call may also return nothing, but it must not lease another job."""
         lease = harness.leased()
         harness.add()
         harness.backend.pause(harness.queue)
         assert set(harness.lease_once(token=lease.token)) <= {lease}
         assert harness.counts()[JobState.LEASED] == 1
 
-    def test_twice_is_as_good_as_once(self, harness: BackendHarness) -> None:
+    def test_pausing_and_resuming_twice_has_the_effect_of_once(self, harness: BackendHarness) -> None:
         harness.backend.pause(harness.queue)
         harness.backend.pause(harness.queue)
         harness.backend.resume(harness.queue)

@@ -52,7 +52,7 @@ class PromoteContract:
         assert promotion.next_due is None
         assert harness.backend.promote_due([harness.new_queue()], 10).next_due is None
 
-    def test_at_most_limit_are_moved_and_the_answer_says_whether_more_are_due(self, harness: BackendHarness) -> None:
+    def test_at_most_limit_are_promoted_and_next_due_is_zero_while_more_are_due(self, harness: BackendHarness) -> None:
         harness.add_many(7, delay=harness.span)
         harness.wait(harness.span)
         moved = 0
@@ -63,11 +63,11 @@ class PromoteContract:
             if promotion.next_due is None:
                 break
             assert promotion.next_due == 0.0
-        # A store that derives "ready" moves none; one that moves must move each once.
+        # A store that derives "ready" from the time moves no jobs. Any other store moves each once.
         assert moved in (0, 7)
         assert harness.counts()[JobState.READY] == 7
 
-    def test_only_the_named_queues_are_promoted_or_told_of(self, harness: BackendHarness) -> None:
+    def test_next_due_covers_only_the_named_queues(self, harness: BackendHarness) -> None:
         other = harness.new_queue()
         harness.add(queue=other, delay=LONG)
         assert harness.promote(harness.queue).next_due is None

@@ -47,7 +47,7 @@ class PurgeContract:
         assert refusal.value.field == "state"
         assert not harness.backend.complete([Completion(lease=lease)])
 
-    def test_at_most_limit_go_and_the_answer_says_how_many(self, harness: BackendHarness) -> None:
+    def test_at_most_limit_are_purged_and_their_number_is_returned(self, harness: BackendHarness) -> None:
         harness.add_many(7, delay=LONG)
         gone = 0
         for _ in range(TURNS):
@@ -70,7 +70,7 @@ class TrimContract:
     ) -> None:
         harness = open_harness(Retention(**{"succeeded": LONG, "cancelled": LONG, "dead": LONG, state.value: 3.0}))
         if harness.clock:
-            harness.clock.advance(0.25)  # a moment within a second, as a store that counts seconds would not see
+            harness.clock.advance(0.25)  # not a whole second, to find stores that count in seconds
         job, _ = in_state(harness, state)
         harness.advance(1.0)
         assert harness.trim() == 0
@@ -78,7 +78,7 @@ class TrimContract:
         (result,) = harness.enqueue(harness.new(id=job.id))
         assert not result.is_new
         harness.advance(2.0)
-        assert harness.trim() <= 1  # a store may drop it by itself, once it is due
+        assert harness.trim() <= 1  # a store may delete it by itself once its retention has ended
         assert harness.find(job.id) is None
         assert not any(harness.counts().values())
         assert harness.add(id=job.id, delay=LONG).state is JobState.SCHEDULED
@@ -90,7 +90,7 @@ class TrimContract:
         assert harness.trim() == 0
         assert all(harness.find(job.id) for job in jobs)
 
-    def test_at_most_limit_go_and_the_rest_with_later_calls(self, open_harness: OpenHarness) -> None:
+    def test_at_most_limit_are_trimmed_per_call(self, open_harness: OpenHarness) -> None:
         harness = open_harness(Retention(succeeded=_KEPT))
         harness.add_many(7)
         harness.backend.complete([Completion(lease=lease) for lease in harness.lease()])

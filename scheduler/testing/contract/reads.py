@@ -13,7 +13,7 @@ from scheduler.testing.job_states import in_state
 
 
 class ReadsContract:
-    def test_get_answers_those_that_are_stored(self, harness: BackendHarness) -> None:
+    def test_get_returns_the_jobs_that_are_stored(self, harness: BackendHarness) -> None:
         jobs = harness.add_many(3, delay=LONG)
         got = harness.backend.get(harness.queue, [jobs[2].id, "nobody", jobs[0].id])
         assert dict(got) == {jobs[0].id: jobs[0], jobs[2].id: jobs[2]}
@@ -22,7 +22,7 @@ class ReadsContract:
         assert dict(harness.backend.get(harness.queue, [])) == {}
         assert dict(harness.backend.get(harness.new_queue(), ["nobody"])) == {}
 
-    def test_an_id_given_twice_is_answered_once(self, harness: BackendHarness) -> None:
+    def test_get_returns_an_id_given_twice_once(self, harness: BackendHarness) -> None:
         job = harness.add(delay=LONG)
         assert list(harness.backend.get(harness.queue, [job.id, job.id])) == [job.id]
 
@@ -39,14 +39,14 @@ class ReadsContract:
         assert len(harness.backend.get(harness.queue, [job.id for job in jobs])) == 1_500
 
     @pytest.mark.parametrize("state", list(JobState))
-    def test_a_job_is_listed_in_its_state_alone(self, harness: BackendHarness, state: JobState) -> None:
+    def test_a_job_is_listed_only_in_its_state(self, harness: BackendHarness, state: JobState) -> None:
         job, _ = in_state(harness, state)
         listed = {each: list(harness.listed(each)) for each in JobState}
         assert listed == {each: [job] if each is state else [] for each in JobState}
 
     @pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
     @pytest.mark.parametrize("state", [JobState.SCHEDULED, JobState.READY, JobState.LEASED])
-    def test_a_walk_finds_each_job_once_whatever_the_page_s_size(
+    def test_list_returns_each_job_once_for_any_page_size(
         self, harness: BackendHarness, state: JobState, limit: int
     ) -> None:
         jobs = harness.add_many(7, **({"delay": LONG} if state is JobState.SCHEDULED else {}))
@@ -56,7 +56,7 @@ class ReadsContract:
         assert sorted(job.id for job in harness.listed(state, limit=limit)) == sorted(job.id for job in jobs)
 
     def test_a_page_is_full_while_more_follow(self, harness: BackendHarness) -> None:
-        """Else a caller who shows one page would show nothing of many jobs."""
+        """Otherwise a caller that shows one page could show no jobs although there are many."""
         harness.add_many(10, delay=LONG)
         page = harness.backend.list(harness.queue, JobState.SCHEDULED, limit=4)
         assert len(page.jobs) == 4
@@ -67,8 +67,8 @@ class ReadsContract:
         harness.add_many(3, delay=LONG)
         assert harness.backend.list(harness.queue, JobState.SCHEDULED, limit=100).cursor is None
 
-    def test_a_cursor_is_good_for_another_backend_object(self, harness: BackendHarness) -> None:
-        """It is plain text that a web page can carry: the same call gives the same page."""
+    def test_a_cursor_returns_the_same_page_each_time(self, harness: BackendHarness) -> None:
+        """A cursor is plain text that a web page can carry. The same call returns the same page."""
         harness.add_many(5, delay=LONG)
         page = harness.backend.list(harness.queue, JobState.SCHEDULED, limit=2)
         second = harness.backend.list(harness.queue, JobState.SCHEDULED, cursor=page.cursor, limit=2)
@@ -79,10 +79,10 @@ class ReadsContract:
 
     @pytest.mark.parametrize("limit", [1, 10])
     @pytest.mark.parametrize("state", [each for each in JobState if each is JobState.DEAD or each not in TERMINAL])
-    def test_a_walk_whose_jobs_leave_page_by_page_finds_every_one(
+    def test_list_finds_every_job_if_each_page_is_moved_before_the_next(
         self, harness: BackendHarness, state: JobState, limit: int
     ) -> None:
-        """As of an operator who requeues, or cancels, all that a walk finds."""
+        """An operator may requeue or cancel each page before reading the next one."""
         number = 2 * limit + 5
         jobs = harness.add_many(number, **({"delay": LONG} if state is JobState.SCHEDULED else {}))
         leases = [] if state in (JobState.SCHEDULED, JobState.READY) else list(harness.lease(number))
@@ -107,8 +107,8 @@ class ReadsContract:
                 break
         assert sorted(found) == sorted(job.id for job in jobs)
 
-    def test_a_walk_survives_that_its_jobs_leave(self, harness: BackendHarness) -> None:
-        """It still ends, and returns only jobs of the state."""
+    def test_a_list_ends_if_its_jobs_change_state_meanwhile(self, harness: BackendHarness) -> None:
+        """The list still ends, and has only jobs in the state."""
         jobs = harness.add_many(9, delay=LONG)
         page = harness.backend.list(harness.queue, JobState.SCHEDULED, limit=3)
         harness.backend.cancel(harness.queue, [job.id for job in jobs[:6]])
@@ -126,8 +126,8 @@ class ReadsContract:
             harness.backend.list(harness.queue, JobState.SCHEDULED, cursor=cursor)
         assert refusal.value.field == "cursor"
 
-    def test_a_cursor_is_good_for_the_list_that_it_was_made_for_alone(self, harness: BackendHarness) -> None:
-        """The place of a list of dead jobs means nothing in one of ready jobs, or in another queue."""
+    def test_a_cursor_is_refused_for_another_queue_or_state(self, harness: BackendHarness) -> None:
+        """A position in one list means nothing in the list of another state or queue."""
         other = harness.new_queue()
         for queue in (harness.queue, other):
             harness.add_many(3, queue=queue, delay=LONG)

@@ -1,4 +1,4 @@
-"""recover_expired: leased → ready, or dead where the attempts are used up (guarantees 1, 2 and 12)."""
+"""recover_expired: leased → ready, or dead if no attempts are left (guarantees 1, 2 and 12)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scheduler.testing.reading import TURNS
 
 
 def _expire(harness: BackendHarness, lease: Lease) -> None:
-    """Renew for a while and let that pass."""
+    """Renew *lease* for one span and let it expire."""
     assert not harness.backend.renew([lease], harness.span).refused
     harness.advance(1.1 * harness.span)
 
@@ -65,8 +65,8 @@ class RecoverContract:
         assert harness.job(lease.job.id) == lease.job
         assert not harness.backend.complete([Completion(lease=lease)])
 
-    def test_the_late_holder_is_refused_everything(self, harness: BackendHarness) -> None:
-        """And the new holder's lease, attempt count and result are untouched."""
+    def test_every_call_with_a_recovered_lease_is_refused(self, harness: BackendHarness) -> None:
+        """The lease, attempt count and result of the new holder do not change."""
         first = harness.leased(max_retries=5)
         _expire(harness, first)
         harness.recover()
@@ -82,7 +82,7 @@ class RecoverContract:
         assert not backend.complete([Completion(lease=second, result=b"right")])
         assert harness.job(first.job.id).result == b"right"
 
-    def test_the_same_worker_name_gives_no_right_to_an_older_lease(self, harness: BackendHarness) -> None:
+    def test_an_older_lease_is_refused_even_for_the_same_worker(self, harness: BackendHarness) -> None:
         first = harness.leased(harness.span)
         harness.add()
         other = harness.lease_one(worker_id="contract")
@@ -110,7 +110,7 @@ class RecoverContract:
             assert harness.backend.recover_expired([other], 10).next_expiry == pytest.approx(12.5, abs=0.002)
 
     def test_a_limited_recovery_goes_on_until_all_are_found(self, harness: BackendHarness) -> None:
-        """Each call finds some while some are there, and says that there are more."""
+        """Each call recovers some leases while any have expired, and reports that more are left."""
         harness.add_many(9)
         for _ in range(9):
             harness.lease_one(duration=harness.span)

@@ -26,7 +26,7 @@ class RenewContract:
         assert harness.recover() == (0, 0)
         assert harness.counts()[JobState.LEASED] == 3
 
-    def test_the_end_is_so_long_from_now_also_when_that_is_sooner(self, harness: BackendHarness) -> None:
+    def test_a_renewal_may_shorten_a_lease(self, harness: BackendHarness) -> None:
         lease = harness.leased(LONG)
         assert not harness.backend.renew([lease], harness.span).refused
         expires_at = harness.job(lease.job.id).lease_expires_at
@@ -36,7 +36,7 @@ class RenewContract:
         harness.advance(1.1 * harness.span)
         assert harness.recover() == (1, 0)
 
-    def test_renewing_changes_the_end_alone(self, harness: BackendHarness) -> None:
+    def test_renewing_changes_only_the_expiry(self, harness: BackendHarness) -> None:
         lease = harness.leased()
         before = harness.job(lease.job.id)
         harness.backend.renew([lease], 2 * LONG)
@@ -44,7 +44,7 @@ class RenewContract:
         assert replace(after, lease_expires_at=before.lease_expires_at) == before
 
     def test_an_expired_lease_that_nobody_recovered_is_renewed(self, harness: BackendHarness) -> None:
-        """Held means until recovered."""
+        """A lease is held until it is recovered."""
         lease = harness.leased(harness.span)
         harness.advance(1.1 * harness.span)
         assert not harness.backend.renew([lease], LONG).refused
@@ -67,8 +67,8 @@ class RenewContract:
         assert set(harness.backend.renew([*held, done, forged], LONG).refused) == {done, forged}
         assert harness.counts()[JobState.LEASED] == 3
 
-    def test_what_is_not_named_of_a_lease_call_expires_when_it_would_have(self, harness: BackendHarness) -> None:
-        """Nobody may know of it: a lease request that was served late adds to what a repeat has been given."""
+    def test_leases_of_a_call_that_are_not_renewed_expire_as_before(self, harness: BackendHarness) -> None:
+        """Perhaps no worker knows these leases: a lease request executed late can add jobs to those of its repeat."""
         kept, *left = self._three(harness)
         assert not harness.backend.renew([kept], LONG).refused
         job = harness.job(left[0].job.id)
@@ -81,8 +81,8 @@ class RenewContract:
         assert set(harness.backend.renew([kept, *left], LONG).refused) == set(left)
         assert not harness.backend.complete([Completion(lease=kept)])
 
-    def test_what_was_not_named_is_held_until_it_is_recovered(self, harness: BackendHarness) -> None:
-        """A renewal may be made by a worker that does not know of it yet."""
+    def test_leases_of_a_call_can_be_renewed_one_after_another(self, harness: BackendHarness) -> None:
+        """A worker may renew its leases before it knows of all of them."""
         kept, named, settled = self._three(harness)
         assert not harness.backend.renew([kept], LONG).refused
         assert not harness.backend.complete([Completion(lease=settled)])
@@ -92,9 +92,7 @@ class RenewContract:
         assert not harness.backend.complete([Completion(lease=kept), Completion(lease=named)])
         assert harness.backend.recover_expired([harness.queue], 10).next_expiry is None
 
-    def test_a_repeat_of_the_lease_call_answers_with_all_of_it_whoever_was_renewed(
-        self, harness: BackendHarness
-    ) -> None:
+    def test_repeating_a_lease_call_returns_its_jobs_after_single_renewals(self, harness: BackendHarness) -> None:
         harness.add_many(3)
         token = new_token()
 
@@ -108,7 +106,7 @@ class RenewContract:
         assert {lease.job.id for lease in leases} <= {lease.job.id for lease in again}
         assert not harness.backend.renew(again, LONG).refused
 
-    def test_each_of_a_lease_call_may_be_renewed_alone(self, harness: BackendHarness) -> None:
+    def test_each_lease_of_a_call_can_be_renewed_alone(self, harness: BackendHarness) -> None:
         first, second, third = self._three(harness)
         for _ in range(2):
             for lease in (first, second):

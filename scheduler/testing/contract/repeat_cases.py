@@ -1,4 +1,4 @@
-"""What is tried with lost replies: for each contract method, where it is called, and what a repeat results."""
+"""The cases of tests with lost replies: for each method, the situation of the call and the result of a repeat."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ from scheduler.testing.job_states import ONCE
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """
-    One contract method whose reply is lost.
+    A call of one method whose reply is lost.
 
-    prepare: brings a fresh queue to where the call is made, and returns the call's argument. wait: seconds before the
-    call, in units of the harness's span. call: makes it. compared: what is compared of its result. again: the same of a
-    repeat that came after the effect, None = the same as of the first.
+    Attributes:
+        prepare: Prepares a new queue, and returns the argument for `call`.
+        call: Makes the call.
+        compared: Returns the part of the result that is compared.
+        again: The expected part of the result of a repeat after the call took effect. None = as of the first call.
+        wait: How long to wait before the call, in spans of the harness.
     """
 
     prepare: Callable[[BackendHarness, str], Any]
@@ -100,7 +103,7 @@ CASES: Final = {
     ),
     "lease": Case(
         prepare=_ready,
-        # A limit so large that no partition's share of it is smaller than what lies there.
+        # So large that each partition's share of the limit covers all its jobs.
         call=lambda backend, queue, token: backend.lease([queue], token=token, worker_id="w", duration=LONG, limit=100),
         compared=lambda leases: sorted(lease.job.id for lease in leases),
     ),

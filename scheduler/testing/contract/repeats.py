@@ -1,7 +1,7 @@
 """
-Lost replies: a call that failed, before or after its effect, is repeated, and the store holds what one call leaves.
+Lost replies: a call that failed before or after its effect can be repeated, with the result of one call.
 
-Guarantee 7. Each case is played on two queues: on one the call succeeds at once, on the other it fails first.
+Guarantee 7. Each case runs on two queues: on one the call succeeds at once, on the other it fails first.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KEPT = Retention(succeeded=2.0, cancelled=2.0, dead=LONG)
 class RepeatsContract:
     @pytest.mark.parametrize("when", ["before", "after"])
     @pytest.mark.parametrize("method", sorted(CASES))
-    def test_a_call_repeated_after_a_lost_answer_leaves_what_one_call_leaves(
+    def test_a_call_repeated_after_a_lost_reply_has_the_effect_of_one_call(
         self, open_harness: OpenHarness, method: str, when: str
     ) -> None:
         harness = open_harness(_KEPT)
@@ -48,12 +48,12 @@ class RepeatsContract:
         assert again == (result if when == "before" or case.again is None else case.again)
         assert _held(harness, repeated) == _held(harness, once)
 
-    def test_every_contract_method_is_tried(self) -> None:
-        assert set(CASES) == set(METHODS) - {"close"}  # closing twice: life
+    def test_every_contract_method_is_tested(self) -> None:
+        assert set(CASES) == set(METHODS) - {"close"}  # closing twice is tested in life.py
 
 
 def _held(harness: BackendHarness, queue: str) -> object:
-    """All that the reads return for a queue, its name left out; moments too where time is real and goes on."""
+    """Return all that the reads return for a queue, without its name and, if time is real, without times."""
     listed = {state: [_told(harness, job) for job in _by_id(harness.listed(state, queue=queue))] for state in JobState}
     ids = [job.id for jobs in listed.values() for job in jobs]
     got = {id: _told(harness, job) for id, job in harness.backend.get(queue, ids).items()}

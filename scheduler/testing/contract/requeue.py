@@ -1,4 +1,4 @@
-"""requeue: dead → ready, with all attempts anew."""
+"""requeue: dead → ready, with all its attempts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RequeueContract:
         assert (after.run_at, after.created_at, after.finished_at) == (job.run_at, job.created_at, None)
         assert harness.lease_one().job.attempts == 1
 
-    def test_crashes_are_forgotten_too(self, harness: BackendHarness) -> None:
+    def test_requeueing_resets_the_count_of_crashes(self, harness: BackendHarness) -> None:
         lease = harness.leased(harness.span, max_retries=0)
         harness.advance(1.1 * harness.span)
         assert harness.recover() == (0, 1)
@@ -32,7 +32,7 @@ class RequeueContract:
         assert [error.kind for error in after.errors] == ["LeaseExpired"]
 
     @pytest.mark.parametrize("state", sorted(set(JobState) - {JobState.DEAD}))
-    def test_only_dead_jobs_are_requeued_and_any_other_state_is_named(
+    def test_requeue_is_refused_in_any_other_state_which_is_returned(
         self, harness: BackendHarness, state: JobState
     ) -> None:
         job, _ = in_state(harness, state)
@@ -41,7 +41,7 @@ class RequeueContract:
         ]
         assert harness.job(job.id) == job
 
-    def test_requeue_answers_each_id_in_order_absent_ones_included(self, harness: BackendHarness) -> None:
+    def test_requeue_returns_one_result_per_id_in_order_including_absent_ids(self, harness: BackendHarness) -> None:
         first, second = in_state(harness, JobState.DEAD)[0], in_state(harness, JobState.DEAD)[0]
         results = harness.backend.requeue(harness.queue, [second.id, "nobody", first.id, second.id])
         assert list(results) == [
@@ -51,7 +51,7 @@ class RequeueContract:
             MoveAnswer(id=second.id, moved=False, state=JobState.READY),
         ]
 
-    def test_the_old_lease_proves_nothing_any_more(self, harness: BackendHarness) -> None:
+    def test_the_old_lease_of_a_requeued_job_is_refused(self, harness: BackendHarness) -> None:
         job, lease = in_state(harness, JobState.DEAD)
         harness.backend.requeue(harness.queue, [job.id])
         assert list(harness.backend.bury([Failure(lease=lease)])) == [lease]

@@ -28,7 +28,7 @@ class RetryContract:
         if harness.clock:
             assert abs(error.at - harness.clock.now()) <= timedelta(milliseconds=1)
 
-    def test_it_is_not_leased_before_its_delay_has_passed(self, harness: BackendHarness) -> None:
+    def test_a_retried_job_is_not_leased_before_its_delay_has_passed(self, harness: BackendHarness) -> None:
         lease = harness.leased()
         harness.backend.retry([Failure(lease=lease, delay=2 * harness.span)])
         harness.advance(harness.span)
@@ -47,7 +47,7 @@ class RetryContract:
         harness.backend.retry([Failure(lease=lease, delay=LONG)])
         assert harness.job(lease.job.id).errors == ()
 
-    def test_uncounted_gives_the_attempt_back(self, harness: BackendHarness) -> None:
+    def test_an_uncounted_retry_gives_the_attempt_back(self, harness: BackendHarness) -> None:
         lease = harness.leased()
         harness.backend.retry([Failure(lease=lease, delay=LONG, error=ONCE, counted=False)])
         job = harness.job(lease.job.id)
@@ -55,8 +55,8 @@ class RetryContract:
         # The error belongs to the attempt in which it happened.
         assert [error.attempt for error in job.errors] == [1]
 
-    def test_max_retries_is_not_looked_at(self, harness: BackendHarness) -> None:
-        """The worker decides; the store obeys."""
+    def test_retry_ignores_max_retries(self, harness: BackendHarness) -> None:
+        """The worker decides whether to retry, not the store."""
         lease = harness.leased(max_retries=0)
         assert not harness.backend.retry([Failure(lease=lease)])
         assert harness.lease_one().job.attempts == 2

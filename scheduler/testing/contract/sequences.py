@@ -1,4 +1,4 @@
-"""Random sequences of moves against the model: what no list of cases thinks of."""
+"""Random sequences of moves, compared with the model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from scheduler.testing.state_machine import BackendMachine, Harnesses
 
 
 class SequencesContract:
-    """examples, steps: how many sequences are drawn, and how long they get; None = as the hypothesis profile says."""
+    """
+    Random sequences of moves.
+
+    Attributes:
+        examples: The number of sequences. None = that of the hypothesis profile.
+        steps: The maximum number of steps per sequence. None = that of the hypothesis profile.
+    """
 
     examples: ClassVar[int | None] = None
     steps: ClassVar[int | None] = None
@@ -24,11 +30,11 @@ class SequencesContract:
                 pytest.skip("needs a manual clock, and the backend has no assignable `clock`")
             profile = settings()
             run_state_machine_as_test(
-                lambda: BackendMachine(harnesses.take, harnesses.give_back),  # type: ignore[arg-type]  # the stub asks for a class
+                lambda: BackendMachine(harnesses.take, harnesses.give_back),  # type: ignore[arg-type]  # the stub expects a class
                 settings=settings(
                     max_examples=self.examples or profile.max_examples,
                     stateful_step_count=self.steps or profile.stateful_step_count,
-                    deadline=None,  # a store on a loaded machine is slow at times, which is no failure
+                    deadline=None,  # a slow store on a loaded machine is no failure
                     suppress_health_check=[HealthCheck.too_slow],
                 ),
             )

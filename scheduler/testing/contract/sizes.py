@@ -1,4 +1,4 @@
-"""No batch and no backlog makes a call fail by its size (guarantee 28)."""
+"""No call fails because of the size of a batch or a backlog (guarantee 28)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _JOBS = MAX_BATCH + 2_000
 
 class SizesContract:
     def test_every_move_takes_more_than_the_largest_batch(self, harness: BackendHarness) -> None:
-        """Enqueued, settled and asked for in one call; promoted, leased and recovered with the largest limit."""
+        """Enqueue, settle and get them in one call; promote, lease and recover them with the largest limit."""
         ids = [job.id for job in harness.add_many(_JOBS, delay=harness.span)]
         harness.wait(harness.span)
         while harness.backend.promote_due([harness.queue], MAX_BATCH).next_due == 0.0:

@@ -1,4 +1,4 @@
-"""stats: the queues in numbers."""
+"""stats: the statistics of queues."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class StatsContract:
         assert row.version >= 1
         assert row.partitions >= 1
 
-    def test_a_named_queue_that_was_never_seen_answers_zeros(self, harness: BackendHarness) -> None:
+    def test_an_unknown_queue_has_zero_counts(self, harness: BackendHarness) -> None:
         row = harness.numbers()
         assert set(row.counts) == set(JobState)
         assert not any(row.counts.values())

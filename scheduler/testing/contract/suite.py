@@ -1,4 +1,4 @@
-"""All chapters of the suite in one class, which the test class of a backend inherits from."""
+"""The class with all tests of the suite, from which the test class of a backend inherits."""
 
 from __future__ import annotations
 
@@ -73,4 +73,4 @@ class BackendContract(  # one file each, in the order of a job's life
     TransactionalContract,
     ContractFixtures,
 ):
-    """Inherit from it as `Test…` and override the fixture `open_backend`."""
+    """All tests of the suite. Inherit from it, in a class named `Test…`, and override the fixture `open_backend`."""

@@ -1,4 +1,4 @@
-"""The suite over backends named on pytest's command line: `--scheduler-backend URL`."""
+"""Runs the suite on the backends given by pytest's option `--scheduler-backend URL`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scheduler.testing.harness import OpenBackend
 class TestBackendByUrl(BackendContract):
     @pytest.fixture
     def open_backend(self, scheduler_backend_url: str) -> OpenBackend:
-        """Opens the URL; the retention is given by the parameters that every backend takes."""
+        """Open the URL. The retention is added as URL parameters, which every backend accepts."""
         url = scheduler_backend_url if "://" in scheduler_backend_url else f"{scheduler_backend_url}://"
 
         def open_backend(*, clock: Clock | None, retention: Retention) -> Backend:  # noqa: ARG001 - the harness assigns it

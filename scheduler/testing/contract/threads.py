@@ -1,4 +1,4 @@
-"""Many threads at once: each move is atomic, whatever other threads do (guarantees 8 and 23)."""
+"""Many threads at once: each move is atomic (guarantees 8 and 23)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def _all_at_once(work: Callable[[int], T]) -> Sequence[T]:
-    """*work* in so many threads that begin together; what it raises is raised here."""
+    """Run *work* in several threads that start together, and return the results. Raise what *work* raises."""
     ready = Barrier(_THREADS, timeout=30.0)
 
     def begin(number: int) -> T:
@@ -46,7 +46,7 @@ class ThreadsContract:
             return taken
 
         leases = [lease for taken in _all_at_once(take) for lease in taken]
-        # Told in few words: pytest takes minutes to show how two counters of hundreds differ.
+        # A short message, since pytest takes minutes to show how two large counters differ.
         twice = [id for id, count in Counter(lease.job.id for lease in leases).items() if count > 1]
         assert not twice, f"{len(twice)} jobs were leased more than once"
         assert {lease.job.id for lease in leases} >= {job.id for job in jobs}
@@ -64,7 +64,7 @@ class ThreadsContract:
     def test_a_lease_is_settled_by_one_of_many_and_overlapping_batches_do_not_deadlock(
         self, harness: BackendHarness
     ) -> None:
-        """In any order, by any mix of moves: each lease is taken once, and every job ends in the state of that move."""
+        """In any order and by any moves, each lease is settled once, and the job ends in the state of that move."""
         harness.add_many(200)
         leases = harness.lease()
 
@@ -106,7 +106,7 @@ class ThreadsContract:
         assert {job.crashes for job in harness.backend.get(harness.queue, [job.id for job in jobs]).values()} == {1}
 
     def test_renewal_and_recovery_at_once_leave_each_job_to_one(self, harness: BackendHarness) -> None:
-        """A lease that was renewed in time is not recovered, and one that was recovered is not renewed."""
+        """A renewed lease is not recovered, and a recovered lease is not renewed."""
         harness.add_many(100, max_retries=5)
         leases = harness.lease(duration=harness.span)
         harness.wait(1.1 * harness.span)

@@ -1,4 +1,4 @@
-"""Moments and durations, the extreme ones included (guarantees 17 and 18)."""
+"""Times and durations, including extreme ones (guarantees 17 and 18)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _NaiveClock:
 class TimesContract:
     @pytest.fixture
     def new_york(self) -> Iterator[None]:
-        """The process lives in New York."""
+        """Set the time zone of the process to New York."""
         if not hasattr(time, "tzset"):
             pytest.skip("this system cannot change a process's time zone")
         before = os.environ.get("TZ")
@@ -99,7 +99,7 @@ class TimesContract:
         assert [(job.run_at.utcoffset(), job.created_at.utcoffset()) for job in jobs] == [(timedelta(0),) * 2] * 3
 
     @pytest.mark.usefixtures("new_york")
-    def test_the_zone_of_the_process_changes_nothing(self, harness: BackendHarness) -> None:
+    def test_the_time_zone_of_the_process_has_no_effect(self, harness: BackendHarness) -> None:
         instant = datetime(2040, 6, 1, 12, tzinfo=UTC)
         assert harness.job(harness.add(run_at=instant).id).run_at == instant
         job = harness.add(delay=harness.span)
@@ -117,7 +117,7 @@ class TimesContract:
         assert harness.lease_one().job.run_at == moment
 
     @pytest.mark.parametrize("moment", _FUTURE, ids=str)
-    def test_the_far_future_waits_and_holds_up_nobody(self, harness: BackendHarness, moment: datetime) -> None:
+    def test_a_job_in_the_far_future_does_not_delay_others(self, harness: BackendHarness, moment: datetime) -> None:
         job = harness.add(run_at=moment, priority=0)
         assert (job.state, harness.job(job.id).run_at) == (JobState.SCHEDULED, moment)
         near = [harness.add().id, harness.add(delay=harness.span).id]
@@ -160,7 +160,7 @@ class TimesContract:
         assert harness.state(year.job.id) is JobState.LEASED
         assert harness.state(brief.job.id) is JobState.READY
 
-    def test_no_job_starts_before_its_moment_to_the_microsecond(self, harness: BackendHarness) -> None:
+    def test_no_job_starts_before_its_run_at_by_a_microsecond(self, harness: BackendHarness) -> None:
         if not harness.clock:
             pytest.skip("needs a manual clock")
         moment = harness.clock.now() + timedelta(seconds=1, microseconds=1_501)
@@ -168,7 +168,7 @@ class TimesContract:
         assert job.run_at == moment
         harness.clock.set(moment - timedelta(microseconds=1))
         assert harness.lease() == []
-        # A store that counts milliseconds rounds upwards, so it may start one later.
+        # A store that counts milliseconds rounds up, so the job may start one millisecond later.
         harness.clock.set(moment + timedelta(milliseconds=1))
         assert len(harness.lease()) == 1
 

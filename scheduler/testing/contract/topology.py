@@ -1,4 +1,4 @@
-"""The ability TopologyAdmin: a queue's versions and partitions, changed while it is in use (guarantee 25)."""
+"""The ability TopologyAdmin: changing the versions and partitions of a queue in use (guarantee 25)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from scheduler.topology import MAX_PARTITIONS, VersionState
 
 @needs(TopologyAdmin)
 class TopologyContract(TopologyFixtures):
-    def test_an_unused_queue_answers_what_it_would_be_created_with(self, topology_fixture: TopologyFixture) -> None:
+    def test_the_topology_of_an_unused_queue_is_what_it_would_be_created_with(
+        self, topology_fixture: TopologyFixture
+    ) -> None:
         topology = topology_fixture.admin.topology(topology_fixture.harness.queue)
         assert topology.queue == topology_fixture.harness.queue
         assert [version.state for version in topology.versions] == [VersionState.ACTIVE]
@@ -28,7 +30,7 @@ class TopologyContract(TopologyFixtures):
         after = topology_fixture.admin.topology(topology_fixture.harness.queue)
         assert (after.active, after.draining) == (topology.active, ())
 
-    def test_jobs_lie_in_the_partitions_of_the_active_version(self, topology_fixture: TopologyFixture) -> None:
+    def test_jobs_are_stored_in_the_partitions_of_the_active_version(self, topology_fixture: TopologyFixture) -> None:
         topology_fixture.promote(partitions=5)
         jobs = topology_fixture.harness.add_many(40)
         assert {job.partition for job in jobs} <= set(range(5))
@@ -147,7 +149,7 @@ class TopologyContract(TopologyFixtures):
         assert topology_fixture.admin.topology(other).active.version == topology_fixture.first
 
     def test_queues_of_odd_names_have_versions_of_their_own(self, topology_fixture: TopologyFixture) -> None:
-        """Guarantee 20."""
+        """Guarantee 20: names of any characters are kept apart."""
         harness, unique = topology_fixture.harness, topology_fixture.harness.new_queue("{}")
         queues = [f"{name}{unique}" for name in ("a", "a:b", "a:b:c", "*", "?", "{a}", "{a", "%s", "ä/日本")]
         harness.queues[:] = queues
@@ -161,7 +163,7 @@ class TopologyContract(TopologyFixtures):
     def test_a_second_backend_finds_and_fills_the_new_version(
         self, topology_fixture: TopologyFixture, second: Backend
     ) -> None:
-        """Whatever it knew of the queue before."""
+        """It may have cached an older version of the queue."""
         harness = topology_fixture.harness
         second.enqueue([harness.new()])
         topology_fixture.promote()

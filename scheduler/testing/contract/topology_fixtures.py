@@ -12,7 +12,7 @@ from scheduler.testing.harness import BackendHarness
 
 
 class TopologyFixture(NamedTuple):
-    """A harness, its backend as the administrator of versions, and its queue's first version and the next."""
+    """A harness, its backend as `TopologyAdmin`, and the first and next version of its queue."""
 
     harness: BackendHarness
     admin: TopologyAdmin
@@ -24,19 +24,19 @@ class TopologyFixture(NamedTuple):
         self.admin.promote_queue_version(self.harness.queue, self.next, partitions)
 
     def complete(self, finished: Finished = "refuse") -> list[int]:
-        """Complete the first version, and return the versions that are left."""
+        """Complete the first version and return the remaining versions."""
         topology = self.admin.complete_draining_version(self.harness.queue, self.first, finished=finished)
         return [version.version for version in topology.versions]
 
     def versions(self) -> list[int]:
-        """The versions now."""
+        """Return the current versions."""
         return [version.version for version in self.admin.topology(self.harness.queue).versions]
 
 
 class TopologyFixtures:
     @pytest.fixture
     def topology_fixture(self, harness: BackendHarness) -> TopologyFixture:
-        """Skips where the backend has no versions."""
+        """Return a fixture for the harness, or skip if the backend has no versions."""
         admin = _admin(harness.backend)
         first = admin.topology(harness.queue).active.version
         return TopologyFixture(harness, admin, first, first + 1)

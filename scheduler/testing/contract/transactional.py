@@ -1,4 +1,4 @@
-"""The ability TransactionalEnqueue, as far as it can be tried without a connection: what is none is refused."""
+"""The ability TransactionalEnqueue, as far as it can be tested without a connection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scheduler.testing.harness import BackendHarness
 @needs(TransactionalEnqueue)
 class TransactionalContract:
     @pytest.mark.parametrize("connection", [None, "postgresql://", 1, object], ids=repr)
-    def test_what_is_no_connection_is_refused_and_nothing_stored(
+    def test_enqueue_with_anything_but_a_connection_is_refused_and_stores_nothing(
         self, harness: BackendHarness, connection: object
     ) -> None:
         if not isinstance(harness.backend, TransactionalEnqueue):

@@ -1,4 +1,4 @@
-"""How a test waits for a waiter: on events, each with a bound."""
+"""Functions for tests of waiters. Each wait has a time limit."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ import pytest
 from scheduler.abilities import Waiter, WakeReason, Wakeups
 from scheduler.backend import Backend
 
-WAIT_TIMEOUT = 20.0  # seconds that a wake-up may take on a loaded machine; it takes milliseconds
+WAIT_TIMEOUT = 20.0  # seconds for a wake-up on a loaded machine; normally it takes milliseconds
 
 
 def waiter_on(backend: Backend, queues: Sequence[str]) -> Waiter:
-    """A waiter of *backend*; the test is skipped where it offers none."""
+    """Return a waiter of *backend*, or skip the test if it offers none."""
     if not isinstance(backend, Wakeups):
         pytest.skip(f"{type(backend).__name__} does not offer Wakeups")
     return backend.waiter(queues)
 
 
 def quieten(waiter: Waiter) -> None:
-    """Connect it, and take in what has happened until now. Bounded, since it may wake up spuriously."""
+    """Wait until *waiter* is connected and idle, at most 20 waits, since it may wake up spuriously."""
     for _ in range(20):
         if not waiter.wait(0.2):
             return
 
 
 def woken(waiter: Waiter, reason: WakeReason = WakeReason.JOBS_READY) -> bool:
-    """Return True if a wait returns this *reason* well before its time-out. It may wake up spuriously before that."""
+    """Return True if a wait returns *reason* within `WAIT_TIMEOUT`. Spurious wake-ups before it are allowed."""
     deadline = time.monotonic() + WAIT_TIMEOUT
     while (left := deadline - time.monotonic()) > 0.0:
         if reason in waiter.wait(left):
@@ -38,7 +38,7 @@ def woken(waiter: Waiter, reason: WakeReason = WakeReason.JOBS_READY) -> bool:
 
 
 def wakes(waiter: Waiter, act: Callable[[], object], reason: WakeReason = WakeReason.JOBS_READY) -> bool:
-    """Whether *act* wakes a thread that waits already with this *reason*."""
+    """Return True if *act* wakes a thread that is already waiting, with this *reason*."""
     woke = threading.Event()
     entered = threading.Event()
 
@@ -56,19 +56,17 @@ def wakes(waiter: Waiter, act: Callable[[], object], reason: WakeReason = WakeRe
 
 
 def returns(wait: Callable[[], object], end: Callable[[], None]) -> bool:
-    """Whether *end*, called here, ends *wait*, which a thread has begun."""
+    """Return True if calling *end* ends *wait*, which another thread has started."""
     entered = threading.Event()
 
     def run() -> None:
         entered.set()
         wait()
 
-    thread = threading.Thread(
-        target=run, name="contract-waiter", daemon=True
-    )  # if it hangs, the test ends nevertheless
+    thread = threading.Thread(target=run, name="contract-waiter", daemon=True)  # so that the test ends even if it hangs
     thread.start()
     entered.wait(WAIT_TIMEOUT)
-    thread.join(0.05)  # most likely it waits by now; if not, the end must hold for the wait to come
+    thread.join(0.05)  # most likely it is waiting now; if not, *end* must also end the next wait
     end()
     thread.join(WAIT_TIMEOUT)
     return not thread.is_alive()

@@ -1,4 +1,4 @@
-"""The ability Wakeups: what happens in a waiter's queues wakes it."""
+"""The ability Wakeups: events in the queues of a waiter wake it up."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from scheduler.testing.contract.waiting import WAIT_TIMEOUT, quieten, returns, w
 from scheduler.testing.harness import LONG, BackendHarness
 from scheduler.testing.job_states import in_state
 
-_SOON = 0.2  # seconds: a delay for which any store must wake a waiter that thinks nothing is due
-_WITHIN = WAKE_HORIZON - 5.0  # beyond it a waiter may be silent
+_SOON = 0.2  # seconds; for so short a delay every store must wake an idle waiter
+_WITHIN = WAKE_HORIZON - 5.0  # later due times need not wake a waiter
 
 
 def _nothing(_: BackendHarness) -> None: ...
@@ -31,7 +31,7 @@ def _paused(harness: BackendHarness) -> None:
     harness.backend.pause(harness.queue)
 
 
-# By event: how to get there, what to do then, and the reason with which a waiter wakes up.
+# For each event: how to prepare it, how to cause it, and the expected reason of the wake-up.
 _EVENTS: Mapping[str, tuple[Callable[[BackendHarness], Any], Callable[[BackendHarness, Any], object], WakeReason]] = {
     "enqueue": (_nothing, lambda harness, _: harness.add(), WakeReason.JOBS_READY),
     "enqueue for soon": (_nothing, lambda harness, _: harness.add(delay=_SOON), WakeReason.EARLIER_DUE_TIME),
@@ -78,7 +78,7 @@ _EVENTS: Mapping[str, tuple[Callable[[BackendHarness], Any], Callable[[BackendHa
 class WakeupsContract:
     @pytest.fixture
     def waiter(self, harness: BackendHarness) -> Iterator[Waiter]:
-        """A waiter on the harness's queue, or a skip."""
+        """Open a waiter on the harness's queue, or skip the test."""
         with closing(waiter_on(harness.backend, [harness.queue])) as waiter:
             yield waiter
 
@@ -97,13 +97,13 @@ class WakeupsContract:
         act(harness, prepared)
         assert woken(waiter, kind)
 
-    def test_a_recovered_job_rings(self, harness: BackendHarness, waiter: Waiter) -> None:
+    def test_a_recovered_job_wakes_a_waiter(self, harness: BackendHarness, waiter: Waiter) -> None:
         harness.leased(harness.span)
         harness.wait(1.1 * harness.span)
         quieten(waiter)
         assert wakes(waiter, harness.recover)
 
-    def test_every_waiter_is_rung(self, harness: BackendHarness, waiter: Waiter) -> None:
+    def test_every_waiter_of_a_queue_wakes_up(self, harness: BackendHarness, waiter: Waiter) -> None:
         with closing(waiter_on(harness.backend, [harness.new_queue(), harness.queue])) as other:
             quieten(waiter)
             quieten(other)
@@ -111,7 +111,7 @@ class WakeupsContract:
             assert woken(waiter)
             assert woken(other)
 
-    def test_any_of_a_waiter_s_queues_rings(self, harness: BackendHarness) -> None:
+    def test_each_queue_of_a_waiter_wakes_it(self, harness: BackendHarness) -> None:
         queues = [harness.new_queue(), harness.new_queue(), harness.new_queue("odd *:{x} {}")]
         with closing(waiter_on(harness.backend, queues)) as waiter:
             for queue in queues:
@@ -119,7 +119,7 @@ class WakeupsContract:
                 harness.add(queue=queue)
                 assert woken(waiter)
 
-    def test_a_wait_without_news_ends_at_its_time_out(self, waiter: Waiter) -> None:
+    def test_a_wait_without_events_ends_at_its_time_out(self, waiter: Waiter) -> None:
         quieten(waiter)
         started = time.monotonic()
         waiter.wait(0.1)
@@ -127,7 +127,7 @@ class WakeupsContract:
         assert time.monotonic() - started < WAIT_TIMEOUT
 
     def test_an_idle_waiter_does_not_spin(self, waiter: Waiter) -> None:
-        """It may return early, but not at once for ever."""
+        """Spurious wake-ups are allowed, but must not repeat without a pause."""
         quieten(waiter)
         deadline = time.monotonic() + 0.5
         waits = 0
@@ -173,7 +173,7 @@ class WakeupsContract:
         waiter_on(harness.backend, [harness.queue]).close()
         harness.add()
 
-    def test_news_from_another_backend_on_the_same_store_rings(
+    def test_an_enqueue_by_another_backend_wakes_a_waiter(
         self, harness: BackendHarness, second: Backend, waiter: Waiter
     ) -> None:
         quieten(waiter)

@@ -1,7 +1,7 @@
 """
-Random sequences of moves, compared with a model of plain dicts after each step (needs hypothesis).
+Random sequences of moves, compared with a model after each step. Needs hypothesis.
 
-`BackendContract` runs it; by hand, with `harnesses` = `Harnesses(open_backend)`:
+`BackendContract` runs them. To run them separately, with `harnesses` = `Harnesses(open_backend)`:
 ``run_state_machine_as_test(lambda: BackendMachine(harnesses.take, harnesses.give_back))``.
 """
 

@@ -1,4 +1,4 @@
-"""Whether a store and the model hold the same: every read, compared."""
+"""Compares every read of a store with the model."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _CLOSE = 0.01  # seconds: stores may round to milliseconds
 def check_agreement(
     harness: BackendHarness, model: Model, queues: Sequence[str], ids: Sequence[str], now: datetime
 ) -> None:
-    """Get of all *ids*, list of all states that hold one, and stats of *queues* agree with the model."""
+    """Check that get, list and stats of *queues* agree with the model. *ids* are all ids in use."""
     for queue in queues:
         expected = {id: model.rows[queue, id].job for id in ids if (queue, id) in model.rows}
         got = dict(harness.backend.get(queue, ids))
         assert got == expected, f"the store and the model differ:\n  store: {got}\n  model: {expected}"
-        for state in {job.state for job in got.values()}:  # an empty list is what the counts below say; at the end, too
+        for state in {job.state for job in got.values()}:  # empty states are covered by the counts below
             listed = {job.id: job for job in harness.listed(state, queue=queue)}
             assert listed == {id: job for id, job in got.items() if job.state is state}, f"list and get differ: {state}"
     rows = harness.backend.stats(queues)
@@ -36,7 +36,7 @@ def check_agreement(
 
 
 def check_lease_order(leases: Sequence[Lease], leasable: Sequence[ModelJob]) -> None:
-    """*leases*, the result of one call, are the foremost of each partition, and in order."""
+    """Check that *leases*, the result of one call, are the first ones of each partition, and in order."""
     left = {(row.job.queue, row.job.id): row for row in leasable}
     taken = [left.pop((lease.job.queue, lease.job.id)) for lease in leases]
     for place, row in enumerate(taken):
@@ -51,9 +51,9 @@ def _check_numbers(numbers: QueueStats, model: Model, now: datetime) -> None:
     assert dict(numbers.counts) == {state: counts[state] for state in JobState}
     assert numbers.paused == (numbers.queue in model.paused)
     age = numbers.oldest_ready_age
-    assert (age is None) == (not ready), "oldest_ready_age is None where none is ready, and only there"
+    assert (age is None) == (not ready), "oldest_ready_age must be None if and only if no job is ready"
     if age is not None:
-        # A store may know the very moment at which a job became due; the model only when it was promoted.
+        # A store may know the exact time at which a job became due. The model only knows when it was promoted.
         least = max(((now - row.ready_at).total_seconds() for row in ready if row.ready_at), default=0.0)
         most = max((now - row.job.created_at).total_seconds() for row in ready)
         assert least - _CLOSE <= age <= most + _CLOSE, f"oldest_ready_age {age} is not within {least} and {most}"

@@ -1,4 +1,4 @@
-"""Rules: jobs arrive, and time passes."""
+"""Rules that enqueue jobs and let time pass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scheduler.testing.state_machine.drive import RETENTIONS, Drive, ids, limits
 
 
 class Asked(TypedDict):
-    """What a new job is drawn from."""
+    """The drawn values of a new job."""
 
     id: str
     queue: int
@@ -38,27 +38,27 @@ _asked = st.fixed_dictionaries(
 
 
 class Arrivals(Drive):
-    """enqueue, promote_due, trim."""
+    """Rules for enqueue, promote_due and trim."""
 
     @initialize(retention=st.sampled_from(RETENTIONS), asked=st.lists(_asked, min_size=3, max_size=6))
     def begin(self, retention: Retention, asked: list[Asked]) -> None:
-        """With some jobs, so that something is there whichever rules are drawn."""
+        """Begin with some jobs, so that every rule has jobs to work on."""
         self.take(retention)
         self._enqueue([self._new(one) for one in asked])
 
     @rule(asked=st.lists(_asked, min_size=1, max_size=3))
     def enqueue(self, asked: list[Asked]) -> None:
-        """New objects, whose ids may be taken."""
+        """Enqueue new NewJob objects, whose ids may be taken."""
         self._enqueue([self._new(one) for one in asked])
 
     @rule(places=picks)
     def enqueue_again(self, places: list[int]) -> None:
-        """The same objects, as after a lost reply, in whatever state their jobs are by now."""
+        """Enqueue the same NewJob objects again, as after a lost reply. Their jobs may be in any state."""
         self._enqueue(pick(self.asked, places))
 
     @rule(seconds=st.sampled_from([0.5, 1.0, 5.0, 12.0, 40.0]), limit=limits)
     def pass_time(self, seconds: float, limit: int) -> None:
-        """Then one limited promotion and one limited trim; the step's end does the rest."""
+        """Advance the clock, then promote and trim once with a limit. The invariant does the rest."""
         self.clock.advance(seconds)
         assert self.harness.backend.promote_due(self.queues, limit).moved <= limit
         assert self.harness.backend.trim(self.queues, limit) <= limit

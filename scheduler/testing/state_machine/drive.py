@@ -1,8 +1,8 @@
 """
-The base of all rules: a backend and the model side by side, compared after each step.
+The base class of all rules, which compares a backend with the model after each step.
 
-Time moves on a grid by halves of a second and leases last for odd quarters, so that no lease ends at the
-very moment at which it is looked at, and every moment survives a store that keeps milliseconds.
+Time advances in half seconds, and leases last an odd number of quarter seconds. So no lease ends exactly when it is
+checked, and all times are exact in stores that keep milliseconds.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ RETENTIONS = (
     Retention(succeeded=5.0, cancelled=0.0, dead=0.0),
 )
 IDS = tuple("abcdefgh")
-"""A small pool, so that ids meet."""
+"""Few ids, so that they are often used again."""
 
 T = TypeVar("T")
 
 ids = st.sampled_from(IDS)
-queues = st.integers(0, 1)  # which of the two
+queues = st.integers(0, 1)  # the index of one of the two queues
 limits = st.sampled_from([1, 2, 3, 100])
-picks = st.lists(st.integers(0, 30), min_size=1, max_size=4)  # of what there is, counted round and round
+picks = st.lists(st.integers(0, 30), min_size=1, max_size=4)  # indexes into a list, modulo its length
 
 
 class Drive(RuleBasedStateMachine):
-    """Two fresh queues of one backend, driven beside the model."""
+    """Runs the same moves on two new queues of a backend and on the model."""
 
     def __init__(
         self, take: Callable[[Retention], BackendHarness], give_back: Callable[[BackendHarness], None]
@@ -53,9 +53,9 @@ class Drive(RuleBasedStateMachine):
         self.asked: list[NewJob] = []
 
     def take(self, retention: Retention) -> None:
-        """A harness with this retention, and two queues that it has never seen."""
+        """Take a harness with this retention, and make two new queues."""
         self.harness = self._take(retention)
-        assert self.harness.clock is not None, "the model needs a clock that stops"
+        assert self.harness.clock is not None, "the model needs a manual clock"
         self.clock = self.harness.clock
         self.queues = [self.harness.new_queue(), self.harness.new_queue()]
         versions = {row.queue: row.version for row in self.harness.backend.stats(self.queues)}
@@ -63,7 +63,7 @@ class Drive(RuleBasedStateMachine):
 
     @invariant()
     def agrees(self) -> None:
-        """Promote what is due, trim what has outlived its retention, and compare every read."""
+        """Promote due jobs, trim jobs whose retention has ended, and compare every read."""
         self.harness.promote(*self.queues)
         self.harness.trim(*self.queues)
         self.model.promote(self.now)
@@ -71,7 +71,7 @@ class Drive(RuleBasedStateMachine):
         check_agreement(self.harness, self.model, self.queues, IDS, self.now)
 
     def teardown(self) -> None:
-        """The invariants, which also empty the queues, unless something has failed already."""
+        """Check the invariants, which also empties the queues, unless the sequence has failed already."""
         if not hasattr(self, "harness"):
             return
         try:
@@ -82,15 +82,15 @@ class Drive(RuleBasedStateMachine):
 
     @property
     def now(self) -> datetime:
-        """The store's moment."""
+        """Return the time of the store's clock."""
         return self.clock.now()
 
 
 def pick(items: Sequence[T], places: Sequence[int]) -> list[T]:
-    """Those of *items* at *places*, the newest first; none where there are none."""
+    """Return the *items* at *places*, counted from the end and modulo their number. Empty if there are no items."""
     return [items[-1 - place % len(items)] for place in places] if items else []
 
 
 def check_refused(result: Sequence[Lease], expected: Sequence[Lease]) -> None:
-    """Each lease that is not held is refused as often as it was handed in."""
-    assert Counter(result) == Counter(expected), "the leases that are not held are refused, and no others"
+    """Check that the refused leases are the *expected* ones, each as often as it was passed."""
+    assert Counter(result) == Counter(expected), "exactly the leases that are not held must be refused"

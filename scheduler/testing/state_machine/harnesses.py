@@ -1,4 +1,4 @@
-"""Where the sequences' backends come from."""
+"""Opens the backends for the random sequences."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from scheduler.testing.harness import BackendHarness, OpenBackend
 
 class Harnesses:
     """
-    One harness a retention for all sequences, since connecting takes long and each sequence takes fresh queues.
+    Provides harnesses for random sequences, and shares one per retention, since connecting is slow.
 
-    A backend that is `in_process` is opened anew for each: then nothing that it remembers, such as whose turn it is,
-    keeps hypothesis from playing a failed sequence again.
+    Each sequence uses new queues. A backend that is `in_process` is not shared but opened for each sequence, so that
+    no state, such as the rotation of queues, prevents hypothesis from reproducing a failure.
     """
 
     def __init__(self, open_backend: OpenBackend) -> None:
@@ -32,7 +32,7 @@ class Harnesses:
 
     @property
     def have_clocks(self) -> bool:
-        """Whether the backend's time can be set."""
+        """Return True if the backend's clock can be set."""
         harness = self.take(Retention())
         try:
             return harness.clock is not None
@@ -40,7 +40,7 @@ class Harnesses:
             self.give_back(harness)
 
     def take(self, retention: Retention) -> BackendHarness:
-        """A harness for one sequence."""
+        """Return a harness for one sequence."""
         harness = self._shared.get(retention)
         if harness is None:
             harness = BackendHarness(self._open_backend, retention=retention)
@@ -49,7 +49,7 @@ class Harnesses:
         return harness
 
     def give_back(self, harness: BackendHarness) -> None:
-        """The sequence has ended, and its queues are of no use any more."""
+        """Return a harness after its sequence has ended. Its queues are not used again."""
         harness.queues.clear()
         harness.leases.clear()
         if harness.backend.in_process:

@@ -1,4 +1,4 @@
-"""Rules: jobs are leased, and leases renewed and recovered."""
+"""Rules that lease jobs, and renew and recover leases."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _durations = st.sampled_from([0.25, 1.25, 7.25, 30.75])
 
 
 class Leasing(Drive):
-    """lease, renew, recover_expired."""
+    """Rules for lease, renew and recover_expired."""
 
     @rule(
         places=st.sampled_from([(0,), (1,), (0, 1), (1, 0)]),
@@ -28,7 +28,7 @@ class Leasing(Drive):
         again=st.booleans(),
     )
     def lease(self, places: Sequence[int], limit: int, duration: float, owner: str, *, again: bool) -> None:
-        """Once, and at times once more with the same token, as after a lost reply."""
+        """Lease once, and sometimes again with the same token, as after a lost reply."""
         names, token = [self.queues[place] for place in places], new_token()
 
         def call() -> Sequence[Lease]:
@@ -36,10 +36,10 @@ class Leasing(Drive):
 
         leasable = self.model.leasable(names)
         leases = call()
-        assert bool(leases) == bool(leasable), "an empty result means that nothing was leasable"
+        assert bool(leases) == bool(leasable), "the result must be empty if and only if nothing can be leased"
         check_lease_order(leases, leasable)
         result = call() if again and leases else leases
-        assert set(leases) <= set(result), "a repeat returns all that is held"
+        assert set(leases) <= set(result), "a repeat must return all leases held under its token"
         assert len(result) <= limit
         assert all(lease.token == token for lease in result)
         more = [lease for lease in result if lease not in set(leases)]
@@ -47,7 +47,7 @@ class Leasing(Drive):
         self.given.extend([*leases, *more])
 
     def some(self, places: Sequence[int], *, stale: bool) -> list[Lease]:
-        """Leases drawn from those that are held, or from all that were ever given out. Leases first if none is held."""
+        """Pick held leases or, if *stale*, any that were given out. Lease some jobs first if none is held."""
         held = [lease for lease in self.given if self.model.holder(lease)]
         if not held:
             self.lease((0, 1), 3, 1.25, "first", again=False)
@@ -56,7 +56,7 @@ class Leasing(Drive):
 
     @rule(places=picks, stale=st.booleans(), whole=st.booleans(), duration=_durations)
     def renew(self, places: list[int], duration: float, *, stale: bool, whole: bool) -> None:
-        """Whole lease calls, as workers do, or some of what they gave; stale leases among them."""
+        """Renew all leases of some lease calls, as workers do, or only some of them. Stale ones may be included."""
         leases = self.some(places, stale=stale)
         if whole:
             tokens = {lease.token for lease in leases}
@@ -66,7 +66,7 @@ class Leasing(Drive):
 
     @rule(seconds=st.sampled_from([0.0, 2.0, 8.0, 31.0]), limit=limits)
     def recover(self, seconds: float, limit: int) -> None:
-        """After *seconds*: one call, which finds some where some have expired, and says whether more have."""
+        """Advance the clock and recover once. The call recovers a lease if any has expired."""
         if not self.model.among(self.queues, JobState.LEASED):
             self.some([], stale=False)
         self.clock.advance(seconds)

@@ -1,4 +1,4 @@
-"""The machine put together: each file holds the rules of one duty."""
+"""The state machine, combined from the rules of the other modules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scheduler.testing.state_machine.versions import Versions
 
 class BackendMachine(Arrivals, Operating, Versions):
     """
-    Made anew for each sequence. take: returns a harness, with a manual clock, whose backend has the given retention.
+    The state machine of one sequence. take: returns a harness with a manual clock and the given retention.
 
-    give_back: called with that harness when the sequence has ended.
+    give_back: called with that harness after the sequence.
     """

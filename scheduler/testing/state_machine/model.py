@@ -1,8 +1,8 @@
 """
-The contract as a plain dict: what a store's results are compared with, move by move.
+A model of the contract in a plain dict, which a store's results are compared with.
 
-Where the contract leaves a choice (which of the ready jobs a lease takes, which job a limited purge deletes), the model
-checks that the store's choice is allowed and follows it. It knows no store and does no scheduling of its own.
+If the contract leaves a choice (which ready jobs a lease takes, which jobs a limited purge deletes), the model checks
+that the store's choice is allowed, and follows it. It does not depend on any store.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Key = tuple[str, str]  # queue and id
 
 
 class Model:
-    """What a store that keeps the contract would hold."""
+    """The jobs that a store must hold if it keeps the contract."""
 
     def __init__(self, retention: Retention, versions: Mapping[str, int]) -> None:
         self.retention = retention
@@ -29,27 +29,29 @@ class Model:
         self.paused: set[str] = set()
         self.versions = {queue: [version] for queue, version in versions.items()}  # ascending, the last one active
 
-    # What the calls do. `now` is the clock's moment of the call.
+    # The effects of calls. `now` is the time of the call.
 
     def enqueue(self, new: NewJob, result: Enqueued, now: datetime) -> None:
-        """One result of an enqueue."""
+        """Apply an enqueue and check its result."""
         row = self.rows.get((new.queue, new.id))
         if row is None:
-            assert result.is_new, "a new job was called a duplicate"
+            assert result.is_new, "a new job was reported as a duplicate"
             job = fresh(new, self.active(new.queue), result.job.partition, now)
             row = self.rows[new.queue, new.id] = ModelJob(job=job, new=new)
         else:
-            assert result.is_new == (row.new.nonce == new.nonce), "is_new is true for a repeat of the same NewJob only"
-        assert settled(result.job, now) == settled(row.job, now), "the result is not the stored job"
+            assert result.is_new == (row.new.nonce == new.nonce), (
+                "is_new must be true only if the same NewJob is enqueued again"
+            )
+        assert settled(result.job, now) == settled(row.job, now), "the result differs from the stored job"
 
     def promote(self, now: datetime) -> None:
-        """All that is due."""
+        """Make all due jobs ready."""
         for row in self.rows.values():
             if row.job.state in WAITING and due(row.job) <= now:
                 self._move(row, JobState.READY, now)
 
     def lease(self, leases: Sequence[Lease], owner: str, expires_at: datetime, now: datetime) -> None:
-        """The result of one lease call."""
+        """Apply and check the result of one lease call."""
         for lease in leases:
             row = self.rows.get((lease.job.queue, lease.job.id))
             assert row is not None, "a job was leased that is not stored"
@@ -58,11 +60,11 @@ class Model:
             self._move(row, JobState.LEASED, now)
             row.job = replace(row.job, attempts=row.job.attempts + 1, lease_owner=owner, lease_expires_at=expires_at)
             row.token = lease.token
-            assert lease.job == row.job, "the lease's job is not the stored one"
+            assert lease.job == row.job, "the lease's job differs from the stored one"
             assert lease.expires_at == expires_at
 
     def renew(self, leases: Iterable[Lease], expires_at: datetime) -> Sequence[Lease]:
-        """Answers the leases to be refused."""
+        """Renew *leases* and return those that are not held."""
         refused = []
         for lease in leases:
             row = self.holder(lease)
@@ -73,7 +75,7 @@ class Model:
         return refused
 
     def complete(self, lease: Lease, result: bytes | None, now: datetime) -> bool:
-        """Answers whether it was the holder's."""
+        """Complete the job. Return False if *lease* is not held."""
         row = self.holder(lease)
         if row is not None:
             self._move(row, JobState.SUCCEEDED, now)
@@ -81,7 +83,7 @@ class Model:
         return row is not None
 
     def fail(self, failure: Failure, state: JobState, now: datetime) -> bool:
-        """Retry and bury: returns whether it was the holder's."""
+        """Retry or bury the job, by *state*. Return False if the lease is not held."""
         row = self.holder(failure.lease)
         if row is None:
             return False
@@ -93,7 +95,7 @@ class Model:
         return True
 
     def release(self, lease: Lease, now: datetime) -> bool:
-        """Answers whether it was the holder's."""
+        """Release the job. Return False if *lease* is not held."""
         row = self.holder(lease)
         if row is not None:
             self._move(row, JobState.READY, now)
@@ -102,7 +104,7 @@ class Model:
         return row is not None
 
     def recover(self, row: ModelJob, now: datetime) -> JobState:
-        """Answers where it goes."""
+        """Recover the job and return its new state."""
         record_error(row, LEASE_EXPIRED, now)
         state = JobState.DEAD if row.job.attempts > row.job.max_retries else JobState.READY
         self._move(row, state, now)
@@ -110,7 +112,7 @@ class Model:
         return state
 
     def ask(self, move: str, queue: str, id: str, now: datetime) -> MoveAnswer:
-        """Cancel and requeue: the result to be given."""
+        """Cancel or requeue a job, by *move*, and return the expected result."""
         row = self.rows.get((queue, id))
         if row is None:
             return MoveAnswer(id=id, moved=False, state=None)
@@ -123,30 +125,30 @@ class Model:
         return MoveAnswer(id=id, moved=True, state=target)
 
     def trim(self, now: datetime) -> None:
-        """All that has outlived its retention."""
+        """Delete the jobs whose retention has ended."""
         for key, row in [*self.rows.items()]:
             job = row.job
             if job.finished_at and job.finished_at + timedelta(seconds=self.retention.seconds(job.state)) <= now:
                 del self.rows[key]
 
-    # What it holds
+    # Reads
 
     def active(self, queue: str) -> int:
-        """The version that takes new jobs."""
+        """Return the version that takes new jobs."""
         return self.versions[queue][-1]
 
     def holder(self, lease: Lease) -> ModelJob | None:
-        """The row that *lease* holds, None where it holds none."""
+        """Return the row that *lease* holds, or None."""
         row = self.rows.get((lease.job.queue, lease.job.id))
         return row if row is not None and row.token == lease.token else None
 
     def among(self, queues: Iterable[str], *states: JobState) -> Sequence[ModelJob]:
-        """The rows of *queues* in *states*."""
+        """Return the rows of *queues* in *states*."""
         names = set(queues)
         return [row for row in self.rows.values() if row.job.queue in names and row.job.state in states]
 
     def leasable(self, queues: Iterable[str]) -> Sequence[ModelJob]:
-        """The ready jobs of those of *queues* that are not paused."""
+        """Return the ready jobs of those *queues* that are not paused."""
         return self.among(set(queues) - self.paused, JobState.READY)
 
     def _move(self, row: ModelJob, state: JobState, now: datetime) -> None:

@@ -1,4 +1,4 @@
-"""A job as the model keeps it, and what follows from it."""
+"""A job of the model, and functions of it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ WAITING = frozenset({JobState.SCHEDULED, JobState.RETRY_WAIT})
 
 @dataclass(slots=True)
 class ModelJob:
-    """A job as it should be, and what its readers do not see."""
+    """The expected job, and fields that the reads of a store do not show."""
 
     job: Job
     new: NewJob
     token: str | None = None
-    ready_at: datetime | None = None  # None: released, so its place among its priority is the store's choice
+    ready_at: datetime | None = None  # None: released, so the store chooses its position within its priority
 
 
 def goes_before(first: ModelJob, second: ModelJob) -> bool:
-    """Whether *first* must be leased before *second*: only within one partition of one queue, and ties are free."""
+    """Return True if *first* must be leased before *second*. Only jobs of one partition of one queue are ordered."""
     if _place(first.job) != _place(second.job):
         return False
     if first.job.priority != second.job.priority:
@@ -36,7 +36,7 @@ def _place(job: Job) -> tuple[str, int, int]:
 
 
 def fresh(new: NewJob, version: int, partition: int, now: datetime) -> Job:
-    """*new* as stored at *now*; it still waits, if only to be promoted at once."""
+    """Return *new* as stored at *now*. It is always scheduled, even if it is due immediately."""
     run_at = new.run_at_from(now)
     waits = run_at > now
     return Job(
@@ -47,24 +47,24 @@ def fresh(new: NewJob, version: int, partition: int, now: datetime) -> Job:
         created_at=now,
         metadata=dict(new.metadata),
         queue_version=version,
-        partition=partition,  # the store's choice, which then stays
+        partition=partition,  # the store chooses it once
     )
 
 
 def settled(job: Job, now: datetime) -> Job:
-    """*job* as it is once everything due is promoted: a job due now may be stored either way."""
+    """Return *job* as it is after promotion, since a due job may be stored as scheduled or as ready."""
     if job.state in WAITING and due(job) <= now:
         return replace(job, state=JobState.READY, due_at=None)
     return job
 
 
 def due(job: Job) -> datetime:
-    """When a waiting job is due."""
+    """Return the time at which a waiting job is due."""
     assert job.due_at is not None, f"a job that is {job.state} has no due_at"
     return job.due_at
 
 
 def record_error(row: ModelJob, detail: ErrorDetail, now: datetime) -> None:
-    """Add an error of the present attempt."""
+    """Add an error of the current attempt."""
     record = ErrorRecord.of(detail, attempt=row.job.attempts, at=now)
     row.job = replace(row.job, errors=(*row.job.errors, record)[-MAX_ERRORS:])

@@ -1,4 +1,4 @@
-"""Rules: what an operator does."""
+"""Rules for the calls of an operator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PURGEABLE = sorted(set(JobState) - {JobState.LEASED})
 
 
 class Operating(Settling):
-    """cancel, requeue, purge, pause, resume, and a walk over a list."""
+    """Rules for cancel, requeue, purge, pause, resume and list."""
 
     @rule(
         move=st.sampled_from(["cancel", "requeue"]),
@@ -22,7 +22,7 @@ class Operating(Settling):
         fitting=st.booleans(),
     )
     def ask(self, move: str, place: int, wanted: list[str], *, fitting: bool) -> None:
-        """Cancel or requeue ids of any state, absent ones and the same one twice included, and all it is meant for."""
+        """Cancel or requeue jobs in any state, with absent and repeated ids, and all jobs for which it is allowed."""
         queue = self.queues[place]
         if fitting:
             if move == "requeue" and not self.model.among([queue], JobState.DEAD):
@@ -33,7 +33,7 @@ class Operating(Settling):
 
     @rule(place=queues, state=st.sampled_from(_PURGEABLE), limit=limits)
     def purge(self, place: int, state: JobState, limit: int) -> None:
-        """Which ones a limited call deletes is the store's choice."""
+        """Purge with a limit. The store chooses which jobs are deleted."""
         queue = self.queues[place]
         rows = self.model.among([queue], state)
         gone = self.harness.backend.purge(queue, state, limit)
@@ -46,7 +46,7 @@ class Operating(Settling):
 
     @rule(place=queues, pause=st.booleans())
     def pause_or_resume(self, place: int, *, pause: bool) -> None:
-        """Paused twice is paused, and resumed twice is resumed."""
+        """Pause or resume a queue, also if it is paused or resumed already."""
         queue = self.queues[place]
         if pause:
             self.harness.backend.pause(queue)
@@ -57,7 +57,7 @@ class Operating(Settling):
 
     @rule(place=queues, limit=st.integers(1, 3))
     def walk(self, place: int, limit: int) -> None:
-        """A walk over small pages finds each job once."""
+        """List jobs in small pages and check that each is found once."""
         queue = self.queues[place]
         for state in JobState:
             walked = sorted(job.id for job in self.harness.listed(state, queue=queue, limit=limit))

@@ -1,4 +1,4 @@
-"""Rules: leases are settled, by those who hold them and by those who no longer do."""
+"""Rules that settle leases, held and stale ones."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from scheduler.testing.state_machine.leasing import Leasing
 
 
 class Settling(Leasing):
-    """complete, retry, bury, release; each draws held and stale leases, and the same one twice."""
+    """Rules for complete, retry, bury and release, with held, stale and repeated leases."""
 
     @rule(places=picks, stale=st.booleans(), result=st.none() | st.binary(max_size=3))
     def complete(self, places: list[int], result: bytes | None, *, stale: bool) -> None:
-        """With and without a result."""
+        """Complete jobs, with or without a result."""
         leases = self.some(places, stale=stale)
         refused = self.harness.backend.complete([Completion(lease=lease, result=result) for lease in leases])
         check_refused(refused, [lease for lease in leases if not self.model.complete(lease, result, self.now)])
@@ -33,7 +33,7 @@ class Settling(Leasing):
     def fail(
         self, places: list[int], delay: float, error: ErrorDetail | None, *, stale: bool, counted: bool, bury: bool
     ) -> None:
-        """Retry or bury."""
+        """Retry or bury jobs."""
         leases = self.some(places, stale=stale)
         failures = [Failure(lease=lease, delay=delay, error=error, counted=counted) for lease in leases]
         refused = self.harness.backend.bury(failures) if bury else self.harness.backend.retry(failures)
@@ -42,7 +42,7 @@ class Settling(Leasing):
 
     @rule(places=picks, stale=st.booleans())
     def release(self, places: list[int], *, stale: bool) -> None:
-        """As if it had not been leased."""
+        """Release leases."""
         leases = self.some(places, stale=stale)
         refused = self.harness.backend.release(leases)
         check_refused(refused, [lease for lease in leases if not self.model.release(lease, self.now)])

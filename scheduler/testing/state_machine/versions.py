@@ -1,4 +1,4 @@
-"""Rules: queues change their versions, where the backend can (`TopologyAdmin`)."""
+"""Rules that change the versions of queues, for backends with the ability `TopologyAdmin`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _can = precondition(lambda machine: isinstance(machine.harness.backend, Topology
 
 
 class Versions(Drive):
-    """promote_queue_version, complete_draining_version."""
+    """Rules for promote_queue_version and complete_draining_version."""
 
     @_can
     @rule(place=queues, skipped=st.integers(0, 1), partitions=st.sampled_from([1, 2, 5]))
     def promote_version(self, place: int, skipped: int, partitions: int) -> None:
-        """A new version takes the new jobs; the older ones are still served."""
+        """Promote a new version of a queue."""
         queue = self.queues[place]
         version = self.model.active(queue) + 1 + skipped
         topology = cast("TopologyAdmin", self.harness.backend).promote_queue_version(queue, version, partitions)
@@ -35,7 +35,7 @@ class Versions(Drive):
     @_can
     @rule(place=queues, which=st.integers(0, 3), finished=st.sampled_from(["refuse", "purge", "move"]))
     def complete_version(self, place: int, which: int, finished: Finished) -> None:
-        """The oldest version or a later one, the active one included, which is always refused."""
+        """Complete any version, the active one included, which is always refused."""
         queue = self.queues[place]
         versions = self.model.versions[queue]
         version = versions[which % len(versions)]

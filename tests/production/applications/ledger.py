@@ -11,7 +11,7 @@ _PATH = os.environ["LEDGER"]
 
 
 def note(event: str, job: Job) -> None:
-    """Append a line. The file is opened anew each time: some handlers close what is open."""
+    """Append a line. The file is opened each time, since some handlers close open files."""
     file = os.open(_PATH, os.O_WRONLY | os.O_APPEND)
     try:
         line = f"{event} {job.id} {job.type} {job.attempts} {os.getpid()} {time.monotonic()}\n"
