@@ -46,7 +46,7 @@ class Marks:
         self._lock = threading.RLock()  # guards the next; re-entrant for finalisers and signal handlers
         self._written: dict[bytes, _Written] = {}
         self._silent_until = 0.0  # by time.monotonic()
-        self._passed_over = 0  # marks of partitions that others serve
+        self.passed_over = 0  # marks of partitions that others serve; above 0 = the next call reads on behind them
 
     def before(
         self, partitions: Sequence[Partition], ahead: Callable[[], Sequence[Partition]], milliseconds: int
@@ -129,18 +129,16 @@ class Marks:
         """Partitions of *served* whose leases may have expired, and their marks; about a page, the earliest first."""
         found: dict[Partition, bytes] = {}
         for _ in range(PAGES):
-            answer = self._run(MARKED, self._calls.now(), self._passed_over, PAGE)
-            if answer is None:
-                break
-            flat = cast("list[bytes]", answer)
+            answer = self._run(MARKED, self._calls.now(), self.passed_over, PAGE)
+            flat = cast("list[bytes]", answer or [])  # none where they cannot be read
             for tag, mark in zip(flat[::2], flat[1::2], strict=True):
                 if (partition := served.by_tag.get(tag)) is not None:
                     found[partition] = mark
                     self._written.get(tag, _Written()).fresh_until = 0.0
             if len(flat) < 2 * PAGE or len(found) >= PAGE:
-                self._passed_over = 0
+                self.passed_over = 0
                 break
-            self._passed_over += PAGE
+            self.passed_over += PAGE
         return found
 
     def settle(self, marks: Mapping[Partition, bytes], waits: Mapping[Partition, int]) -> bool:
