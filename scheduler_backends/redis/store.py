@@ -1,4 +1,4 @@
-"""What the hook modules of one backend share."""
+"""State that the hook modules of one backend share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scheduler_backends.redis.serving import Serving
 
 
 class Store:
-    """The connections of one backend, and what is remembered between its calls. Any thread."""
+    """The connections and caches of one backend. Thread-safe."""
 
     def __init__(self, router: Router, config: RedisConfig, retention: Retention, clock: Clock | None) -> None:
         self.config = config
@@ -26,20 +26,20 @@ class Store:
         self.keys = Keys(config.prefix)
         self.calls = Calls(router, clock)
         self.layouts = Layouts(self.calls, self.keys, config)
-        self._serving: PerProcess[Serving] = PerProcess()  # the parent of a fork receives its notifications, no child
+        self._serving: PerProcess[Serving] = PerProcess()  # a child receives no notifications
         self._marks: PerProcess[Marks] = PerProcess()
         self.waiters = WaiterRegistry()
         self.turns = itertools.count()
-        """Which partitions are given one more where a number cannot be split evenly."""
-        self.searched_in_vain: dict[bytes, int] = {}
-        """Partitions whose last search for jobs in no index found none, and how many were missing by the counts."""
+        """Rotates which partitions get one more when a number cannot be split evenly."""
+        self.fruitless_searches: dict[bytes, int] = {}
+        """Partitions whose last search for jobs in no index found none, with the number that was expected."""
 
     @property
     def serving(self) -> Serving:
-        """What this process knows of the queues that it serves."""
+        """The cache of served queues, one per process."""
         return self._serving.get(lambda: Serving(self.calls, self.layouts, self.keys, self.config.topology_interval))
 
     @property
     def marks(self) -> Marks:
-        """What this process knows of the marks of leases."""
+        """The lease marks that this process has written, one object per process."""
         return self._marks.get(lambda: Marks(self.calls, self.keys))
