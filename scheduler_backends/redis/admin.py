@@ -128,7 +128,7 @@ class AdminHooks:
             stop_closing(store, partitions, owner)
         layout = store.layouts.change(TOPOLOGY_REMOVE, queue, version)
         store.layouts.number_change(queue)
-        store.calls.run([Call(CLEAR, partition, ()) for partition in partitions])  # leftovers do no harm
+        store.calls.run([Call(CLEAR, partition, ()) for partition in partitions])  # keys that remain do no harm
         publish_change(store, queue)
         return layout.topology
 

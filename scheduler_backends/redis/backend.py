@@ -1,4 +1,4 @@
-"""The Redis backend class: its construction. The hooks are in modules of their own."""
+"""The class `RedisBackend`: its configuration and construction. The hooks are in the other modules."""
 
 from __future__ import annotations
 

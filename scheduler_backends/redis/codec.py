@@ -200,10 +200,9 @@ def _read(  # noqa: PLR0917 - called for every job: keywords would cost a tenth
 
 def later_part(record: bytes) -> str | None:
     """
-    Return the name of a format or option in *record* that only a later release can read, and that must not be ignored.
+    Return the format or option in *record* that requires a later release, or None.
 
-    Returns None for any other record, also for a damaged one. In every format, a record begins with two times and the
-    number of the format.
+    Damaged records also return None. In every format, a record begins with two times and the number of the format.
     """
     if len(record) < HEAD or not FORMAT <= record[16] <= LATEST_FORMAT:
         return None
@@ -302,7 +301,7 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
 
 
 def error_text(error: ErrorDetail | None) -> bytes:
-    """Return *error* as it is stored in a history: its texts joined by NUL, which none contains. None is empty."""
+    """Return *error* as it is stored in a history: its texts joined by NUL, which none contains. Empty for None."""
     return f"{error.kind}\0{error.message}\0{error.traceback}".encode() if error else b""
 
 

@@ -20,7 +20,7 @@ class RedisConfig:
     """Number of partitions of a queue that is created. Existing queues keep their number."""
 
     active_version: int = 1
-    """Version number of a queue that is created. Existing queues keep their version."""
+    """Number of the first version of a queue that is created. Existing queues keep their versions."""
 
     timeout: float = 3.0
     """

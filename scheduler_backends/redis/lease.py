@@ -180,7 +180,7 @@ class _LeaseCall:
             self._answered = True
             more = self._take_jobs(call, cast("_Answer", answer)) if call.script is LEASE else cast("int", answer)
             self._more[partition] = more
-            self._served.answered(partition, more=more > 0)
+            self._served.note_answer(partition, more=more > 0)
 
     def _take_jobs(self, call: Call, answer: _Answer) -> int:
         """Add the jobs in the answer of a partition. Returns whether it has more."""
@@ -199,7 +199,7 @@ class _LeaseCall:
             self._leases += leases
         self._given[partition] = self._given.get(partition, 0) + len(leases)
         if self._in_turns:
-            self._served.gave(len(leases), cast("int", call.args[1]))
+            self._served.adapt_worth(len(leases), cast("int", call.args[1]))
         return more
 
     def _note_error(self, call: Call, error: BackendError) -> None:

@@ -52,7 +52,7 @@ class MaintenanceHooks:
                 moved, next_us, more = cast("tuple[int, int, int]", answer)
                 is_ready = moved
             if is_ready:
-                served.has_ready(partition)
+                served.note_ready(partition)
             served.note_due(partition, next_us)
             return moved, more > 0
 

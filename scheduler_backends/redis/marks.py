@@ -110,7 +110,7 @@ class Marks:
         self.taken(partition, -count)
 
     def note_lost_reply(self, partition: Partition) -> None:
-        """Note that a reply was lost which may have given leases in *partition*."""
+        """Note that a lost reply may have reported leases in *partition*."""
         with self._lock:
             if (written := self._written.get(partition.tag)) is not None:
                 written.own = b""

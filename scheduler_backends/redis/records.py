@@ -190,7 +190,7 @@ def entries_of(record: bytes) -> Iterator[Entry]:
         tag, size = _OPTION.unpack_from(record, place)
         first, place = place + _OPTION.size, place + _OPTION.size + size
         if tag <= last or place > end:
-            raise Damaged("belongs to options that cannot be told apart")
+            raise Damaged("is among options that cannot be separated")
         last = tag
         if tag in _BY_TAG:
             name, option = _BY_TAG[tag]

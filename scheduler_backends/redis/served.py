@@ -44,7 +44,7 @@ class Served:
         self.queues = frozenset(names)
         self.rotation = cycle(self.names)  # the queues whose layouts are read without a detected change
         self.layouts: dict[str, Layout] = {}
-        self.suspected: set[str] = set()  # queues whose layout may have changed since it was read
+        self.stale: set[str] = set()  # queues whose layout may have changed since it was read
         self.is_read = False  # whether this process has read all layouts that can be read
         self.partitions: tuple[Partition, ...] = ()
         self.by_tag: dict[bytes, Partition] = {}  # never modified: replaced as a whole
@@ -104,7 +104,7 @@ class Served:
 
     # ---- ready jobs
 
-    def has_ready(self, partition: Partition) -> None:
+    def note_ready(self, partition: Partition) -> None:
         """Note that *partition* may have ready jobs."""
         with self._lock:
             self._ready.setdefault(partition.queue, {})[partition] = None
@@ -122,11 +122,11 @@ class Served:
             if of_queue:  # merged: a signal handler may have added hints in between
                 self._ready.setdefault(partition.queue, of_queue).update(of_queue)
 
-    def answered(self, partition: Partition, *, more: bool) -> None:
+    def note_answer(self, partition: Partition, *, more: bool) -> None:
         """Note the answer of *partition*: whether it has more ready jobs."""
         self.unchecked.discard(partition)
         if more:
-            self.has_ready(partition)
+            self.note_ready(partition)
 
     def next_ready(self, most: int) -> list[list[Partition]]:
         """Return the partitions with ready jobs, grouped by queue, of the first *most* queues in the rotation."""
@@ -137,7 +137,7 @@ class Served:
                 except RuntimeError:  # a signal handler has changed the dictionary
                     continue
 
-    def gave(self, count: int, share: int) -> None:
+    def adapt_worth(self, count: int, share: int) -> None:
         """
         Adapt `worth` to the answer of a partition: *count* jobs, where *share* jobs were asked.
 
@@ -148,7 +148,7 @@ class Served:
 
     # ---- due jobs
 
-    def has_sooner(self, partition: Partition) -> None:
+    def note_earlier(self, partition: Partition) -> None:
         """Note that a job in *partition* is due earlier than known."""
         self._due[partition] = NOW
 

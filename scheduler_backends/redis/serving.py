@@ -49,7 +49,7 @@ class Serving:
             self._listeners.append(listener)
         self._since += 1
 
-    def lost(self, listener: Listener) -> None:
+    def unsubscribed(self, listener: Listener) -> None:
         """Remove *listener*, whose subscription has ended."""
         if listener in self._listeners:
             self._listeners.remove(listener)
@@ -67,11 +67,11 @@ class Serving:
             if partition is not None:
                 is_known = True
                 if WakeReason.JOBS_READY in reason:
-                    served.has_ready(partition)
+                    served.note_ready(partition)
                 if WakeReason.EARLIER_DUE_TIME in reason:
-                    served.has_sooner(partition)
+                    served.note_earlier(partition)
         if queue is not None and not is_known:  # from a version that is not in the cached layout
-            self._suspect([queue])
+            self._mark_stale([queue])
 
     def relies_on_notifications(self, served: Served) -> bool:
         """
@@ -100,18 +100,18 @@ class Serving:
             served = self._sets.setdefault(names, Served(names))
             served.update(self._layouts.known(names))  # used if they cannot be read now
         if self._last is None:
-            self._learn_from_now_on()
-        self._suspect_the_next(served)
-        if served.suspected or not served.is_read:
+            self._reset_last_change()
+        self._mark_next_stale(served)
+        if served.stale or not served.is_read:
             self._read(served)
         return served
 
-    def _suspect(self, queues: Sequence[str]) -> None:
+    def _mark_stale(self, queues: Sequence[str]) -> None:
         """Mark the layouts of *queues* as possibly stale, so that they are read again before their next use."""
         for served in tuple(self._sets.values()):
-            served.suspected.update(served.queues.intersection(queues))
+            served.stale.update(served.queues.intersection(queues))
 
-    def _suspect_the_next(self, served: Served) -> None:
+    def _mark_next_stale(self, served: Served) -> None:
         # In rotation and rarely: this finds changes without a number, such as one made by hand.
         now = time.monotonic()
         if now - self._read_at < READ_EVERY:
@@ -120,22 +120,22 @@ class Serving:
         name = next(served.rotation)
         layout = served.layouts.get(name)
         if layout is None or now - layout.read_at > self._interval:
-            served.suspected.add(name)
+            served.stale.add(name)
 
     def _read(self, served: Served) -> None:
-        names = list(served.suspected) if served.is_read else list(served.names)
-        served.suspected.difference_update(names)  # before the read, so that a change during the read is not lost
+        names = list(served.stale) if served.is_read else list(served.names)
+        served.stale.difference_update(names)  # before the read, so that a change during the read is not lost
         try:
             found = self._layouts.read(names, skip_damaged=True)
         except BackendError as error:
-            served.suspected.update(names)
+            served.stale.update(names)
             if not isinstance(error, BackendUnavailable) or not served.layouts.keys() >= set(names):
                 raise
             if should_log(str(error)):  # stale layouts are safe, and other servers may be available
                 log.warning("a layout that may have changed cannot be read now: %s", error)
             return
         # For a damaged layout, the cached one stays in use. It is read each time until it is repaired.
-        served.suspected.update(name for name in names if name not in found)
+        served.stale.update(name for name in names if name not in found)
         served.update(found)
         served.is_read = True
 
@@ -161,11 +161,11 @@ class Serving:
         known = served.by_tag
         calls = first()
         for _ in range(ROUNDS):
-            questions = self._questions()
-            answers = self._calls.run(calls, questions)
+            change_commands = self._change_commands()
+            answers = self._calls.run(calls, change_commands)
             results.extend(zip(calls, answers, strict=False))
             try:
-                if questions:
+                if change_commands:
                     self._follow(served, answers[-1])
             except BackendError:
                 if not results:
@@ -186,17 +186,17 @@ class Serving:
         last, changes = self._last, _changes_in(answer)
         changed = [name.decode(errors="replace") for name, number in changes if (name, number) != last]
         if not changes and last and last[1]:  # the store has lost data: read all layouts again
-            self._learn_from_now_on()
+            self._reset_last_change()
         elif changed:
-            self._suspect(changed)
+            self._mark_stale(changed)
         else:
             return
-        if served.suspected:
+        if served.stale:
             self._read(served)
         if changes:  # after the read, so that it never includes a change that was not read
             self._last = changes[-1]
 
-    def _learn_from_now_on(self) -> None:
+    def _reset_last_change(self) -> None:
         """Set the last change to that of the store, if it can be read. All layouts read before may be stale."""
         if time.monotonic() < self._silent_until:
             return
@@ -207,9 +207,9 @@ class Serving:
             return
         self._last = (_changes_in(answer) or [(b"", 0.0)])[0]
         for served in tuple(self._sets.values()):
-            served.suspected.update(served.queues)
+            served.stale.update(served.queues)
 
-    def _questions(self) -> list[Command]:
+    def _change_commands(self) -> list[Command]:
         """Return the command that reads the changes from the last known one on, or nothing after a failure."""
         if self._last is None or time.monotonic() < self._silent_until:
             return []

@@ -26,7 +26,8 @@ class Store:
         self.keys = Keys(config.prefix)
         self.calls = Calls(router, clock)
         self.layouts = Layouts(self.calls, self.keys, config)
-        self._serving: PerProcess[Serving] = PerProcess()  # a child receives no notifications
+        # Per process: a forked child does not receive the notifications of its parent.
+        self._serving: PerProcess[Serving] = PerProcess()
         self._marks: PerProcess[Marks] = PerProcess()
         self.waiters = WaiterRegistry()
         self.turns = itertools.count()

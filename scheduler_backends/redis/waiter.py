@@ -101,7 +101,7 @@ class SubscribedSource:
 
     def close(self) -> None:
         """See `WakeSource.close`."""
-        self._store.serving.lost(self._waiter)
+        self._store.serving.unsubscribed(self._waiter)
         if self._connection is not None:
             if self._own is not None and not self._own.is_mine():
                 with contextlib.suppress(OSError):

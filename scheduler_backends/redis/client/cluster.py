@@ -53,7 +53,7 @@ class Cluster:
             if not left:
                 break
             if attempt:
-                time.sleep(FIRST_PAUSE * 2**attempt)  # a slot is moving, and no event tells when it has moved
+                time.sleep(FIRST_PAUSE * 2**attempt)  # a slot is moving, and no event reports the end of that
         return answers
 
     def subscriber(self) -> Connection:

@@ -65,7 +65,7 @@ class PooledConnection:
         return self._process == process()
 
     def is_usable(self) -> bool:
-        """Return False if data arrived while it was idle: an end of file, or a late answer to an older command."""
+        """Return whether this process opened it and nothing, such as an end of file, arrived while it was idle."""
         return self.is_own() and (time.monotonic() - self._used_at < LOOK_AFTER or not self._poller.poll(0))
 
     def used(self) -> None:
@@ -194,7 +194,7 @@ def _closed_after_errors(connection: Connection) -> Iterator[None]:
 
 
 def socket_of(connection: Connection) -> socket.socket:
-    """Return the socket of *connection*. It is private, but the driver has no way to wait for several at once."""
+    """Return the socket of *connection*. The driver keeps it private and cannot wait for several at once."""
     found = vars(connection).get("_sock")
     if not isinstance(found, socket.socket):
         raise OSError("the connection is gone")
