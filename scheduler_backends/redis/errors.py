@@ -36,7 +36,7 @@ _TABLE: tuple[tuple[type[Exception], type[BackendError], str], ...] = (
     (driver.OutOfMemoryError, BackendUnavailable, "Redis accepts no new jobs: its memory is full (maxmemory)"),
     (driver.ReadOnlyError, BackendUnavailable, "this Redis is a replica and takes no writes"),
     (driver.BusyLoadingError, BackendUnavailable, "Redis is still loading its data"),
-    (driver.TimeoutError, BackendUnavailable, "Redis did not answer in time"),
+    (driver.TimeoutError, BackendUnavailable, "Redis did not reply in time"),
     (driver.ConnectionError, BackendUnavailable, "Redis cannot be reached"),
     (driver.TryAgainError, BackendUnavailable, "Redis is moving this part of the cluster"),
     (driver.AskError, BackendUnavailable, "Redis is moving this part of the cluster"),  # also MovedError, a subclass
@@ -44,7 +44,7 @@ _TABLE: tuple[tuple[type[Exception], type[BackendError], str], ...] = (
     (driver.RedisError, BackendError, "Redis refuses"),
     (driver.RedisClusterException, BackendUnavailable, "the Redis cluster cannot be reached"),
     (OSError, BackendUnavailable, "Redis cannot be reached"),  # for example, a host name cannot be resolved
-    (MemoryError, BackendUnavailable, "there is no memory left to ask Redis"),
+    (MemoryError, BackendUnavailable, "this process is out of memory"),
     (Exception, BackendError, "the driver failed"),  # for example, a credential provider raised
 )
 
@@ -67,7 +67,7 @@ def translated(error: Exception) -> BackendError:
             made = kind(f"{meaning}: {str(error) or type(error).__name__}")
             made.__cause__ = error
             return made
-    raise AssertionError("the table ends with every error")
+    raise AssertionError("the last row matches every error")
 
 
 def is_of_wrong_type(error: BackendError) -> bool:

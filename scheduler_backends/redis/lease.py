@@ -1,4 +1,4 @@
-"""Lease and renew. A lease call asks partitions in rotation for shares, then those that have more once again."""
+"""Lease and renew. A lease call asks partitions in rotation for shares, then asks those that have more again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _Answer = tuple[int, bytes, int, list[bytes], list[bytes], list[bytes], list[byt
 
 
 class LeaseHooks:
-    """Hooks of lease and renew."""
+    """Hooks of `Backend.lease` and `Backend.renew`."""
 
     _store: Store
 
@@ -215,7 +215,7 @@ class _LeaseCall:
 
 
 def _split(number: int, parts: int) -> list[int]:
-    """Split *number* evenly into *parts*. The first ones, next in rotation, get one more."""
+    """Split *number* into *parts* even shares. The remainder goes to the first, which are next in rotation."""
     each, rest = divmod(number, parts) if parts else (0, 0)
     return [each + (place < rest) for place in range(parts)]
 

@@ -25,7 +25,7 @@ REMEMBERED = 16_384  # partitions whose last mark is remembered
 
 
 @dataclass(slots=True)
-class _Written:
+class _MarkState:
     """State of the mark of one partition, as written by this process."""
 
     fresh_until: float = 0.0  # when the mark must be written again, by time.monotonic()
@@ -44,7 +44,7 @@ class Marks:
         self._calls = calls
         self._shared = keys.shared
         self._lock = threading.RLock()  # guards `_written`; re-entrant for finalisers and signal handlers
-        self._written: dict[bytes, _Written] = {}
+        self._written: dict[bytes, _MarkState] = {}
         self._silent_until = 0.0  # no marks are written before, by time.monotonic()
         self._passed_over = 0  # marks already skipped, of partitions that only other workers serve
 
@@ -74,7 +74,7 @@ class Marks:
             if len(self._written) > REMEMBERED:
                 self._written.clear()
             for tag in tags:
-                self._written.setdefault(tag, _Written()).fresh_until = until
+                self._written.setdefault(tag, _MarkState()).fresh_until = until
         call = Call(MARK, self._shared, (self._calls.now(), milliseconds, *tags))
         if self._calls.in_order:
             return [call]
@@ -141,7 +141,7 @@ class Marks:
             for tag, mark in zip(flat[::2], flat[1::2], strict=True):
                 if (partition := served.by_tag.get(tag)) is not None:
                     found[partition] = mark
-                    self._written.get(tag, _Written()).fresh_until = 0.0
+                    self._written.get(tag, _MarkState()).fresh_until = 0.0
             if len(flat) < 2 * PAGE or len(found) >= PAGE:
                 self._passed_over = 0
                 break

@@ -94,7 +94,7 @@ def id_of(raw: bytes) -> str:
     """Return the id of a job, decoded and checked."""
     text = raw.decode()
     if not is_possible_id(text):
-        raise Damaged("is no possible id")
+        raise Damaged("is not a valid id")
     return text
 
 
@@ -108,7 +108,7 @@ def kind_of(raw: bytes) -> str:
 def _policy_of(raw: bytes) -> RetryPolicy:
     data = json.loads(raw)
     if not isinstance(data, dict):
-        raise Damaged("is no object")
+        raise Damaged("is not a JSON object")
     return RetryPolicy.from_data(data)
 
 
@@ -207,7 +207,7 @@ def history_of(value: bytes) -> History:
     """
     attempts, crashes, counts = _HISTORY.unpack_from(value)
     if attempts > _MAX_COUNTED or crashes > _MAX_COUNTED:
-        raise Damaged("counts more than there can be")
+        raise Damaged("has an impossible count")
     errors = []
     of_errors, of_runs = counts & 15, counts >> 4
     end = _HISTORY.size
@@ -223,5 +223,5 @@ def history_of(value: bytes) -> History:
                 ErrorRecord(attempt=attempt, at=moment(at_us), kind=kind, message=message, traceback=traceback)
             )
     if end != len(value):
-        raise Damaged("is longer than what it holds")
+        raise Damaged("has extra bytes at its end")
     return attempts, crashes, tuple(errors)

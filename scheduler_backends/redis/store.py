@@ -37,10 +37,10 @@ class Store:
 
     @property
     def serving(self) -> Serving:
-        """The cache of served queues, one per process."""
+        """The cache of served queues of this process. A forked child has its own."""
         return self._serving.get(lambda: Serving(self.calls, self.layouts, self.keys, self.config.topology_interval))
 
     @property
     def marks(self) -> Marks:
-        """The lease marks that this process has written, one object per process."""
+        """The lease marks written by this process. A forked child has its own."""
         return self._marks.get(lambda: Marks(self.calls, self.keys))

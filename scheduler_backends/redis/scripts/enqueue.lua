@@ -37,7 +37,7 @@ for k = 1, count do
                 due = tonumber(string.sub(when, 10))
                 times = moment .. string.sub(when, 2, 9)
             else
-                local run_at = math.min(now + tonumber(string.sub(when, 2)), 253402300799999968) -- the year 9999 ends
+                local run_at = math.min(now + tonumber(string.sub(when, 2)), 253402300799999968) -- the end of the year 9999
                 due = math.ceil(run_at / 1000)
                 times = moment .. struct.pack('<i8', run_at)
             end

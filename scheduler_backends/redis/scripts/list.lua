@@ -29,7 +29,7 @@ local function rank_behind(index)
     return low
 end
 
--- Returns whether an entry belongs to a deleted job: then it is older than the record, of a newer job with the same id.
+-- Returns whether an entry is that of a cancelled job whose id a newer job uses: it is then older than the record.
 local function is_dead_entry(level, entry, id)
     local created = call('HGET', tombstones, level .. ':' .. id) and call('HGET', jobs, id)
     if not created then return false end

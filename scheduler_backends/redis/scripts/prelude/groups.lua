@@ -2,7 +2,7 @@
 -- moves the others to a new part of the group, which keeps their expiry. A part is named group .. number (2 bytes); part 0 is
 -- named like the group. In leased, the holder of a job is always the group. Fields of lease_members:
 --     part           job ids, separated by NUL, which no id contains
---     'n' .. group   number of jobs still held, plus PARTED if there are further parts: without, none are searched
+--     'n' .. group   number of jobs still held, plus PARTED if the group has further parts, so that others need no search
 --     'w' .. group   worker id
 --     'p' .. group   highest number of a part
 --     's' .. group   cursor of a search for the jobs of a damaged group

@@ -2,8 +2,9 @@
 --     4 bytes attempts, without the present lease; 4 bytes crashes; 1 byte number of errors + 16 * number of runs
 --     per error: 4 bytes length, 8 bytes time, 4 bytes attempt, text
 --     per run (written by a later release): 4 bytes length, 8 bytes start, worker
--- The newest ten errors and runs are kept. read_history returns attempts, crashes, number of errors, number of runs, all
--- errors, all runs; nil if the history is damaged. It is then not overwritten, and the next lease call finds the damage.
+-- At most the newest ten errors and the newest ten runs are kept. read_history returns attempts, crashes, number of errors,
+-- number of runs, all errors, all runs; nil if the history is damaged. A damaged history is not overwritten: the next lease
+-- call finds the damage.
 local function read_history(value)
     if not value or value == '' then return 0, 0, 0, 0, '', '' end
     if #value < 9 then return nil end

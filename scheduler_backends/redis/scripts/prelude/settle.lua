@@ -1,6 +1,6 @@
 -- Shared by the scripts that end leases job by job.
 
--- Returns the ids and lease groups in ARGV. After two other words, each job has *step* words: id, group, others.
+-- Returns the ids and lease groups in ARGV. They follow two other words. Each job has *step* words: id, group, others.
 local function jobs_in_arguments(step)
     local ids, groups, number = {}, {}, 0 -- counted, since Lua searches for the length of a table each time
     for at = 3, #ARGV, step do

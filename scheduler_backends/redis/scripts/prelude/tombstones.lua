@@ -97,7 +97,7 @@ local function clear_dead()
     local listed = 0
     for level = 0, 3 do
         local length = redis.pcall('LLEN', lists[level])
-        if type(length) ~= 'number' then return false end -- a wrong type; an error would leave earlier writes of the script incomplete
+        if type(length) ~= 'number' then return false end -- wrong type; an error now would leave earlier writes incomplete
         listed = listed + length
     end
     if call('HLEN', tombstones) ~= listed or tonumber(call('HGET', meta, 'tombstones') or '') ~= listed then return false end

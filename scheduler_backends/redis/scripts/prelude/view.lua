@@ -9,7 +9,7 @@ local function expiry_of(group, id)
 end
 
 -- Returns the present state of a job: state, record, history, the time that belongs to the state in ms (due, lease expiry or
--- finish), worker, result; false if there is no such job. The state is that of the index with the job; without, it is ready.
+-- finish), worker, result; false if there is no such job. A job in no index is ready.
 local function view(id)
     local record = call('HGET', jobs, id)
     if not record then return false end
