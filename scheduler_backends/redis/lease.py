@@ -167,7 +167,7 @@ class _LeaseCall:
         return [mine[0] for mine in self._served.next_ready(MARKED_AHEAD)] if self._in_turns else []
 
     def _take(self, answers: Iterable[tuple[Call, object]]) -> None:
-        """Handle the answers. Never raises: an error of one partition must not lose the jobs of the others."""
+        """Handle the answers. Never raises: an error of one partition must not discard the jobs of the others."""
         for call, answer in answers:
             partition = call.partition
             if call.script is MARK:
@@ -215,7 +215,7 @@ class _LeaseCall:
 
 
 def _split(number: int, parts: int) -> list[int]:
-    """Split *number* into *parts* even shares. The remainder goes to the first, which are next in rotation."""
+    """Split *number* into *parts* even shares. The first shares are one larger if there is a remainder."""
     each, rest = divmod(number, parts) if parts else (0, 0)
     return [each + (place < rest) for place in range(parts)]
 

@@ -51,7 +51,7 @@ class RedisWaiter(DescriptorWaiter):
             self._left_at = time.monotonic()
 
     def is_active(self) -> bool:
-        """Return whether another thread is waiting or has just waited, so that messages are received promptly."""
+        """Return whether another thread is waiting, or was within `ACTIVE_FOR`: it then receives messages promptly."""
         return self._thread != threading.get_ident() and time.monotonic() - self._left_at < ACTIVE_FOR
 
 
