@@ -1,4 +1,4 @@
-"""Jobs in Redis or Valkey: the production hot path."""
+"""Backend that stores jobs in Redis or Valkey."""
 
 from scheduler_backends.redis.backend import RedisBackend
 from scheduler_backends.redis.config import RedisConfig

@@ -1,4 +1,4 @@
-"""What operators do: cancel and requeue jobs by id, pause, resume and purge a queue, change its versions."""
+"""Administration: cancel and requeue jobs by id; pause, resume and purge a queue; change its versions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from scheduler_backends.redis.versions import CLOSING, publish_change, remove_fi
 
 
 class AdminHooks:
-    """The hooks of operators' moves, and the ability `TopologyAdmin`."""
+    """Hooks of the administrative methods, and the ability `TopologyAdmin`."""
 
     _store: Store
 
@@ -45,7 +45,7 @@ class AdminHooks:
         return _by_id(store, queue, ids, CANCEL, (store.calls.now(), kept))
 
     def _requeue(self, queue: str, ids: Sequence[str]) -> Sequence[MoveAnswer]:
-        """Refused in a version that is being completed."""
+        """Requeue dead jobs. Refused in a version that is being completed."""
         store = self._store
         return _by_id(store, queue, ids, REQUEUE, (store.calls.now(), store.keys.channel(queue)))
 
@@ -68,14 +68,14 @@ class AdminHooks:
         return gone
 
     def topology(self, queue: str) -> QueueTopology:
-        """Return the versions of *queue* now. One that was never used returns what it would be created with."""
+        """Return the current versions of *queue*. For a queue that does not exist, those it would be created with."""
         return self._store.layouts.of(check_queue(queue), fresh=True).topology
 
     def promote_queue_version(self, queue: str, version: int, partitions: int) -> QueueTopology:
         """
-        Make *version* the active one and every older one draining: see `TopologyAdmin`.
+        Make *version* the active one; all older versions drain. See `TopologyAdmin`.
 
-        Producers learn of it by a sealed partition, workers at their next poll.
+        Producers detect the change when a sealed partition rejects a job, workers at their next poll.
         """
         store = self._store
         check_queue(queue), check_version(version), check_partitions(partitions)
@@ -86,7 +86,7 @@ class AdminHooks:
         if reason:
             raise TopologyError(f"queue {queue!r}: {reason.decode()}")
         store.layouts.number_change(queue)
-        # So that producers learn of it at once. What is not sealed now is sealed when the version is completed.
+        # So that producers detect the change at once. A partition that cannot be sealed now is sealed on completion.
         try:
             for partitions_of_version in layout.versions[1:]:
                 seal(store, partitions_of_version)
@@ -97,9 +97,9 @@ class AdminHooks:
 
     def complete_draining_version(self, queue: str, version: int, *, finished: Finished = "refuse") -> QueueTopology:
         """
-        Remove a draining *version* that holds no job: see `TopologyAdmin`.
+        Remove a draining *version* that has no jobs. See `TopologyAdmin`.
 
-        While this runs, no dead job of the version can be requeued.
+        While this runs, requeue refuses the dead jobs of the version.
         """
         store = self._store
         check_queue(queue), check_version(version)
@@ -128,7 +128,7 @@ class AdminHooks:
             stop_closing(store, partitions, owner)
         layout = store.layouts.change(TOPOLOGY_REMOVE, queue, version)
         store.layouts.number_change(queue)
-        store.calls.run([Call(CLEAR, partition, ()) for partition in partitions])  # what it leaves does no harm
+        store.calls.run([Call(CLEAR, partition, ()) for partition in partitions])  # keys that remain do no harm
         publish_change(store, queue)
         return layout.topology
 
@@ -142,10 +142,10 @@ def _refuse_if_any(queue: str, version: int, counts: Mapping[JobState, int], sta
 
 def _set_paused(store: Store, queue: str, *, paused: bool) -> None:
     """
-    Write the queue's pause, and then its partitions'.
+    Pause or resume *queue*: first in its topology, then in each partition.
 
-    In this order, since a partition that is opened later copies the queue's. A version that came meanwhile is seen by
-    reading the layout once more.
+    The order matters: a partition that is opened later copies the state from the topology. The layout is read again
+    after the partitions were written, so that a version added meanwhile is handled as well.
     """
     store.layouts.create(queue)
     layout = store.layouts.change(TOPOLOGY_PAUSE, queue, int(paused))

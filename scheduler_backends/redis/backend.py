@@ -1,4 +1,4 @@
-"""Construction of a Redis backend; the modules of its hooks have the rest."""
+"""The class `RedisBackend`: its configuration and construction. The hooks are in the other modules."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ class RedisBackend(
     EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, AdminHooks, ReadHooks, WaiterHooks, Backend
 ):
     """
-    Jobs in Redis or Valkey: standalone, behind Sentinel, or in a Cluster.
+    Backend that stores jobs in Redis or Valkey: standalone, behind Sentinel, or in a Cluster.
 
-    Connects when first used, and again in a forked child. No call waits longer than a small multiple of
-    `RedisConfig.timeout`.
+    It connects on first use, and again in a forked child. Every call is bounded by a small multiple of
+    `RedisConfig.timeout`. A backend may be used by any thread.
 
     Args:
         client_or_url: A URL (redis, rediss, unix, valkey, valkeys, redis+sentinel, redis+cluster), whose options take
-            precedence over *config* and *retention*; or a client of redis-py, of which only the settings are used:
-            every connection is this backend's own.
+            precedence over *config* and *retention*. Or a redis-py client: the backend copies its settings and opens
+            connections of its own.
         config: None = `RedisConfig()`.
-        retention: How long finished jobs are kept; None = `Retention()`.
-        clock: None = the server's own time, which is right everywhere but in tests.
+        retention: How long finished jobs are kept. None = `Retention()`.
+        clock: The source of the time, for tests. None = the server's clock.
 
     Raises:
-        ConfigError: names the argument or the option of the URL that is wrong.
+        ConfigError: An argument or an option of the URL is wrong. The error names it.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class RedisBackend(
             self._shown = without_password(client_or_url)
             url, options = split_options(client_or_url, _OPTIONS)
             given = {name: options[name] for name in _CONFIG_OPTIONS if name in options}
-            self.config = replace(self.config, **given)  # type: ignore[arg-type]  # it checks itself
+            self.config = replace(self.config, **given)  # type: ignore[arg-type]  # RedisConfig checks the values
             if any(name in options for name in RETENTION_OPTIONS):
                 self.retention = retention_from(options)
             router = router_for_url(url, options, self.config.timeout)
@@ -80,7 +80,7 @@ class RedisBackend(
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """Return a backend for *url*; nothing is connected yet."""
+        """Return a backend for *url*. It connects on first use."""
         return cls(url)
 
     def __repr__(self) -> str:
@@ -88,7 +88,7 @@ class RedisBackend(
 
     @property
     def clock(self) -> Clock | None:
-        """None = the server's own time; tests set one."""
+        """The clock that tests have set. None = the server's clock."""
         return self._store.calls.clock
 
     @clock.setter
@@ -96,6 +96,6 @@ class RedisBackend(
         self._store.calls.clock = check_clock(clock)
 
     def close(self) -> None:
-        """Close every connection and end every wait. May be called twice."""
+        """Close every connection and end every wait. Calling it again has no effect."""
         self._store.calls.close()
         self._store.waiters.close()

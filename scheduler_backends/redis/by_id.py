@@ -1,4 +1,4 @@
-"""Calls on jobs that are named by id: each is looked for in every version of its queue, the active one first."""
+"""Calls on jobs by id, which search every version of the queue, the active version first."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def call_on_ids(
     Run *script* on the jobs of *queue* with these ids.
 
     Args:
-        store: Its calls and layouts are used.
-        queue: One that does not exist is not called.
-        ids: Any number of them.
-        script: Returns one answer an id.
-        head: The arguments that come before the ids.
-        take: Reads the answer for the id with this number, and returns whether the job is there.
+        store: The store of the jobs.
+        queue: The queue of the jobs. If it does not exist, no call is made.
+        ids: Any number of ids.
+        script: Returns one answer for each id.
+        head: The arguments before the ids.
+        take: Called with the position of an id, a partition and its answer. Returns whether the job was found there.
     """
     store.calls.check_open()
 
     def ask(layout: Layout, numbers: Sequence[int]) -> Sequence[int]:
-        """Return the numbers of those that were not found."""
+        """Return the positions of the ids that were not found."""
         for partitions in layout.versions if layout.exists else ():
             by_partition: dict[Partition, list[int]] = {}
             for number in numbers:

@@ -1,4 +1,4 @@
-"""Running scripts on partitions: many in one round trip, with the errors of the library."""
+"""Script calls on partitions: many in one round trip, with errors translated."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from scheduler_backends.redis.scripts import Script
 
 SHARED_SILENCE = 5.0
 """
-Seconds after a failure in which the keys that all queues share are not used.
+Seconds after a failure in which the keys shared by all queues are not used.
 
-In a cluster, calls on other servers need not wait for theirs each time.
+So in a cluster, calls on other nodes do not wait each time for a node that is down.
 """
 
 
 class Call(NamedTuple):
-    """One script on one partition, or (script None) the words of a plain command."""
+    """A call of one script on one partition. script: None = *args* are a plain command."""
 
     script: Script | None
     partition: Partition
     args: tuple[Word, ...]
 
     def command(self) -> Command:
-        """What is sent."""
+        """Return the command to send."""
         script, partition, args = self
         if script is None:
             return Command(partition.tag, args)
@@ -42,7 +42,7 @@ class Call(NamedTuple):
 
 
 class Calls:
-    """Runs calls. Any thread."""
+    """Executor of calls on one store. Thread-safe."""
 
     def __init__(self, router: Router, clock: Clock | None) -> None:
         self.clock = clock
@@ -51,18 +51,18 @@ class Calls:
 
     @property
     def in_order(self) -> bool:
-        """Whether the calls of one `run` are executed in their order."""
+        """Whether the server executes the calls of one `run` in their order."""
         return self._router.in_order
 
     def now(self) -> bytes:
-        """The first argument of scripts that ask for the time: empty = the server's own."""
+        """Return the time argument of scripts. Empty = the server's clock."""
         return b"%d" % micros(now_of(self.clock)) if self.clock else b""
 
     def run(self, calls: Sequence[Call], also: Sequence[Command] = ()) -> list[object]:
         """
-        Return the answers of *calls*, then those of the plain commands in *also*, with errors in their place.
+        Run *calls* and the plain commands *also* in one round trip. Return their answers in this order.
 
-        Raises `BackendClosed` after `close`.
+        A failed call has its error, a `BackendError`, as its answer. Raises `BackendClosed` after `close`.
         """
         self.check_open()
         commands = [*(call.command() for call in calls), *also]
@@ -73,11 +73,11 @@ class Calls:
         return [translated(answer) if isinstance(answer, Exception) else answer for answer in answers]
 
     def one(self, script: Script, partition: Partition, *args: Word) -> object:
-        """Return the answer of one call, or raise its error."""
+        """Run one call. Return its answer, or raise its error."""
         return self.all([Call(script, partition, args)])[0]
 
     def all(self, calls: Sequence[Call], also: Sequence[Command] = ()) -> list[object]:
-        """Return the answers, or raise the first error once all calls were made."""
+        """Run calls like `run`. Return their answers, or raise the first error after all were made."""
         answers = self.run(calls, also)
         for answer in answers:
             if isinstance(answer, BackendError):
@@ -85,15 +85,15 @@ class Calls:
         return answers
 
     def on_key(self, script: Script, key: bytes, *args: Word) -> object:
-        """Return the answer, or the error, of a script on one key outside the partitions, sent with its text."""
+        """Run a script on a key that belongs to no partition. Return its answer or its error."""
         return self.run((), [Command(key, (b"EVAL", script.text, 1, key, *args))])[0]
 
     def plain(self, *commands: Command) -> list[object]:
-        """Return the answers of plain commands, or raise the first error."""
+        """Run plain commands. Return their answers, or raise the first error."""
         return self.all((), commands)
 
     def subscriber(self) -> Connection:
-        """Open a connection for notifications. Raises the driver's errors."""
+        """Return a new connection for notifications. Raises the driver's errors."""
         self.check_open()
         return self._router.subscriber()
 
@@ -108,24 +108,24 @@ class Calls:
             raise BackendClosed("this backend was closed")
 
     def _load_missing(self, calls: Sequence[Call], commands: Sequence[Command], answers: list[object]) -> None:
-        # After a restart, a failover, SCRIPT FLUSH or the move of a slot. The other commands did run, and are not sent
-        # again. EVAL loads the script as well, so not even a flush in between can make this fail.
+        # Scripts are missing after a restart, a failover, SCRIPT FLUSH or the move of a slot. Only their calls are sent
+        # again, since the other commands did run. EVAL also loads the script, so a flush in between does no harm.
         missing = [number for number, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
         if missing:
             again = [
                 Command(commands[number].key, (b"EVAL", script.text, *commands[number].words[2:]))
                 for number in missing
-                if (script := calls[number].script) is not None  # a plain command never misses one
+                if (script := calls[number].script) is not None  # a plain command needs no script
             ]
             for number, answer in zip(missing, self._router.run(again), strict=True):
                 answers[number] = answer
 
 
-def what_succeeded(answers: Sequence[object]) -> list[object]:
+def successful_answers(answers: Sequence[object]) -> list[object]:
     """
-    Return the answers, with None in place of errors, which are logged. Raises the first error where all failed.
+    Return the answers, with None in place of errors, which are logged. If all are errors, raise the first.
 
-    For moves that are independent of each other: an error of one partition does not hide what the others did.
+    For calls that are independent of each other: an error of one partition must not hide the results of the others.
     """
     errors = [answer for answer in answers if isinstance(answer, BackendError)]
     if errors and len(errors) == len(answers):

@@ -1,7 +1,7 @@
 """
-How a job becomes a record, and a record a job. `records` has the layout.
+Encoding and decoding of jobs. `records` describes the layout.
 
-A record or history that cannot be read as a whole is read field by field, to say what cannot be read and why.
+A record or history that cannot be decoded as a whole is decoded field by field, to report which fields fail and why.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _HEAD_SIZE = RECORD.size
 _MOMENT = Struct("<q")
 _PRIORITIES = tuple(Priority)
 
-# An enum's own look-up of a member is slow, and these are needed for every job.
+# Constants, since attribute access on an enum is slow and these are needed for every job.
 _READY, _SCHEDULED, _LEASED, _SUCCEEDED = JobState.READY, JobState.SCHEDULED, JobState.LEASED, JobState.SUCCEEDED
 
 _FIELDS = (
@@ -70,7 +70,7 @@ _set = object.__setattr__
 
 
 def body_of(job: NewJob) -> bytes:
-    """All of a record but its two times."""
+    """Return the record of *job* without its two times."""
     if len(job.payload) > MAX_RECORD:
         raise InvalidJob("payload", f"must not exceed {MAX_RECORD} bytes")
     kind = job.type.encode()
@@ -83,7 +83,7 @@ def body_of(job: NewJob) -> bytes:
 
 
 def when_of(job: NewJob) -> bytes:
-    """When the job is due, as enqueue.lua reads it."""
+    """Return the due time of *job* in the format of the `when` argument of enqueue.lua."""
     if job.run_at is not None:
         us = micros(job.run_at)
         return b"@%b%d" % (_MOMENT.pack(us), -(-us // 1000))
@@ -91,7 +91,7 @@ def when_of(job: NewJob) -> bytes:
 
 
 def stored(job: NewJob, partition: Partition, now_us: int) -> Enqueued:
-    """Return the result for a job that enqueue.lua has just stored. It calculates the times in the same way."""
+    """Return the result for a job that enqueue.lua has just stored. The times are calculated as in the script."""
     now = run_at = moment(now_us)
     state, due_at = _READY, None
     if job.run_at is not None or job.delay:
@@ -110,7 +110,7 @@ def stored(job: NewJob, partition: Partition, now_us: int) -> Enqueued:
     return _enqueued(made, True)
 
 
-Unread = tuple[bytes, bytes, Job]  # id, record, and what can be read
+Unread = tuple[bytes, bytes, Job]  # id, record, and the job with the fields that can be read
 
 
 def leases_of(  # noqa: PLR0917 - called for every batch
@@ -122,7 +122,18 @@ def leases_of(  # noqa: PLR0917 - called for every batch
     token: str,
     expires_ms: bytes,
 ) -> tuple[list[Lease], list[Unread]]:
-    """Return the leases that lease.lua gave, and the jobs that cannot be read."""
+    """
+    Return the leases in an answer of lease.lua, and the leased jobs that cannot be read.
+
+    Args:
+        partition: The partition that was asked.
+        ids: The ids of the leased jobs.
+        records: The record of each job, in the order of *ids*.
+        histories: Ids and histories in turn, only of jobs that have one.
+        worker: The id of the worker that leases.
+        token: The token of the lease call.
+        expires_ms: When the leases expire, in milliseconds since 1970, as digits.
+    """
     expires_at = moment_of(expires_ms)
     of_state = (None, None, worker, expires_at, None)
     pasts = dict(zip(histories[::2], histories[1::2], strict=True))
@@ -138,7 +149,7 @@ def leases_of(  # noqa: PLR0917 - called for every batch
 
 
 def job_of(partition: Partition, raw_id: bytes, view: Sequence[bytes]) -> Job:
-    """The job of a script's view of it (prelude/view.lua); `Job.unreadable` names what cannot be read."""
+    """Return the job in *view*, a result of prelude/view.lua. `Job.unreadable` names the fields that cannot be read."""
     name, record, past, time_ms, worker, result = view
     state = JobState(name.decode())
     time = None if state is _READY else moment_of(time_ms)
@@ -170,7 +181,7 @@ def _read(  # noqa: PLR0917 - called for every job: keywords would cost a tenth
         if form != FORMAT or end > len(record) or max_retries > MAX_COUNT or not 0.0 < timeout <= MAX_DELAY:
             return _salvage(partition, raw_id, record, past, state, of_state)
         attempts, crashes, errors = history_of(past) if past else NO_HISTORY
-        # The present lease is not counted until it ends, and a completed one never is: see prelude/history.lua.
+        # A history counts a lease when it ends, and never one that was completed: see prelude/history.lua.
         if state is _LEASED or state is _SUCCEEDED:
             attempts += 1
         created_at = moment(created_us)
@@ -182,17 +193,16 @@ def _read(  # noqa: PLR0917 - called for every job: keywords would cost a tenth
         if has_options:
             for name, decode, raw in entries_of(record):
                 _set(job, name, decode(raw))
-    except Exception:  # noqa: BLE001 - whatever a decoder raises; field by field it is found out what cannot be read
+    except Exception:  # noqa: BLE001 - decoders raise any error; `_salvage` finds the fields that fail
         return _salvage(partition, raw_id, record, past, state, of_state)
     return job
 
 
 def later_part(record: bytes) -> str | None:
     """
-    Return what a later release has written into *record* and this one must not pass over: a format, or an option.
+    Return the format or option in *record* that requires a later release, or None.
 
-    None for any other record, damaged ones among them. Whatever its format, a record begins with two moments, and then
-    comes the number of the format.
+    Damaged records also return None. In every format, a record begins with two times and the number of the format.
     """
     if len(record) < HEAD or not FORMAT <= record[16] <= LATEST_FORMAT:
         return None
@@ -209,13 +219,13 @@ def later_part(record: bytes) -> str | None:
 def _salvage(  # noqa: PLR0917 - as `_read`
     partition: Partition, raw_id: bytes, record: bytes, past: bytes | None, state: JobState, of_state: OfState
 ) -> Job:
-    """Return the job with what can be read, field by field. If that is not all, its last error says what cannot."""
+    """Return the job, decoded field by field. If a field cannot be read, an error that names it is added."""
     reasons: dict[str, str] = {}
 
     def read(names: str, neutral: _T, reader: Callable[..., _T], *args: object) -> _T:
         try:
             return reader(*args)
-        except Exception as error:  # noqa: BLE001 - whatever a decoder raises is a reason
+        except Exception as error:  # noqa: BLE001 - decoders raise any error
             reasons.update(dict.fromkeys(names.split(), _reason(error, names)))
             return neutral
 
@@ -235,18 +245,18 @@ def _salvage(  # noqa: PLR0917 - as `_read`
     none: list[Entry] = []
     for name, decode, raw in read(" ".join(OPTIONS), none, lambda: list(entries_of(whole))):
         value = read(name, None, decode, raw)
-        if value is not None:  # else the field has its default
+        if value is not None:  # otherwise the field keeps its default
             values[name] = value
     if not is_record:
         later = later_part(record)
-        why = f"has {later}, of a later release; this one reads {FORMAT}" if later else "is no record"
+        why = f"has {later}, of a later release; this one reads {FORMAT}" if later else "is not a record"
         reasons.update(dict.fromkeys((*values, *OPTIONS), f"cannot be read: the record {why}"))
     values["id"] = read("id", raw_id.decode(errors="backslashreplace"), id_of, raw_id)
     values.update(zip(_OF_STATE, of_state, strict=True))
     attempts, crashes, errors = read("attempts crashes errors", NO_HISTORY, history_of, past) if past else NO_HISTORY
     attempts += state is _LEASED or state is _SUCCEEDED
     if reasons:
-        # Made when it is read: record and history stay as they are, for a release that can read them.
+        # The error is not stored: record and history stay unchanged for a release that can read them.
         names: dict[str, list[str]] = {}
         for name, reason in reasons.items():
             names.setdefault(reason, []).append(name)
@@ -261,7 +271,7 @@ def _salvage(  # noqa: PLR0917 - as `_read`
 
 _NO_RECORD = RECORD.pack(
     0, 0, FORMAT, Priority.NORMAL, 0, bytes(8), 0.0, 0
-)  # with neutral values, as far as it has any
+)  # the defaults for a record that cannot be read
 
 
 def _type_and_payload(record: bytes, of_type: int) -> tuple[bytes, bytes]:
@@ -273,7 +283,7 @@ def _type_and_payload(record: bytes, of_type: int) -> tuple[bytes, bytes]:
 
 
 def _reason(error: Exception, names: str) -> str:
-    """A text of our own for *error*: that of a decoder may quote what it has read."""
+    """Return a description of *error* without the text of the decoder, which may quote job data."""
     if isinstance(error, ConfigError | InvalidJob):
         return error.message if error.field in names else f"({error.field}) {error.message}"
     if isinstance(error, Damaged):
@@ -291,11 +301,15 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
 
 
 def error_text(error: ErrorDetail | None) -> bytes:
-    """An error as scripts keep it, empty for none. No text of it holds NUL."""
+    """Return *error* as it is stored in a history: its texts joined by NUL, which none contains. Empty for None."""
     return f"{error.kind}\0{error.message}\0{error.traceback}".encode() if error else b""
 
 
 def known(job: NewJob, partition: Partition, view: Sequence[bytes]) -> Enqueued:
-    """Return the result for a job whose id is taken: new all the same if it was made from the same NewJob."""
+    """
+    Return the result for a job whose id is already stored.
+
+    It counts as new if the stored job was made from the same `NewJob`: then this enqueue is a retry of the one before.
+    """
     is_repeat = view[1][HEAD - 8 : HEAD] == bytes.fromhex(job.nonce)
     return _enqueued(job_of(partition, job.id.encode(), view), is_repeat)

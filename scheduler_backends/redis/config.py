@@ -1,4 +1,4 @@
-"""How a Redis backend is set up."""
+"""Configuration of a Redis backend."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from scheduler.topology import MAX_PARTITIONS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisConfig:
-    """Where the keys are, and how long calls wait."""
+    """Configuration of a `RedisBackend`: its keys, the partitions of new queues, and time-outs."""
 
     prefix: str = "scheduler"
-    """All keys begin with it. Two prefixes share nothing."""
+    """Prefix of all keys. Backends with different prefixes share no data."""
 
     partitions: int = 8
-    """Partitions of the first version of a queue that is new to the store. Existing queues keep what they have."""
+    """Number of partitions of a queue that is created. Existing queues keep their number."""
 
     active_version: int = 1
-    """The number of the first version of a queue that is new to the store."""
+    """Number of the first version of a queue that is created. Existing queues keep their versions."""
 
     timeout: float = 3.0
     """
-    Seconds for one connection attempt and for one answer. A call takes a small multiple of it at most.
+    Seconds to wait for a connection, and for a reply. One call takes at most a small multiple of it.
 
-    Connections made from a given client use it where that client sets none.
+    A time-out that is set on a given client takes precedence.
     """
 
     topology_interval: float = 10.0
-    """Seconds after which a producer reads a queue's layout again although nothing has changed, as far as it knows."""
+    """Seconds after which the cached layout of a queue is read again, even if no change was detected."""
 
     def __post_init__(self) -> None:
         check_name("prefix", self.prefix, ConfigError)

@@ -1,4 +1,4 @@
-"""Enqueue: each job to its partition, through gates that must be opened first, and never twice."""
+"""Enqueue: route each job to its partition, open the gates of new partitions, and recognise jobs stored before."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from scheduler_backends.redis.layouts import ROUNDS
 from scheduler_backends.redis.scripts import ENQUEUE, GET, SLICE
 from scheduler_backends.redis.store import Store
 
-SLICE_BYTES = 4 * 1024 * 1024  # of payload in one round trip, so that no call holds up the server for long
+SLICE_BYTES = 4 * 1024 * 1024  # of payload in one round trip, so that no call blocks the server for long
 
 
-_Addressed = tuple[int, NewJob, bytes]  # its number in the call, the job, its id as the store writes it
+_Addressed = tuple[int, NewJob, bytes]  # position in the call, job, encoded id
 _ByPartition = Mapping[Partition, Sequence[_Addressed]]
 _Answers = list[Enqueued | None]
 
 
 class EnqueueHooks:
-    """The hook of `Backend.enqueue`."""
+    """Hook of `Backend.enqueue`."""
 
     _store: Store
 
     def _enqueue(self, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
-        """At most 1,000 jobs or 4 MiB of payload go in one round trip."""
+        """Enqueue *jobs*, at most 1,000 jobs or about 4 MiB of payload in one round trip."""
         self._store.calls.check_open()
         answers: _Answers = [None] * len(jobs)
         for numbers in _slices(jobs):
@@ -41,7 +41,7 @@ class EnqueueHooks:
 
 
 def _enqueue_slice(store: Store, jobs: Sequence[NewJob], numbers: Sequence[int], answers: _Answers) -> None:
-    """One round trip, unless a gate is shut or a version drains."""
+    """Enqueue one slice: one round trip, unless a gate is not open or a version is draining."""
     fresh = False
     for _ in range(ROUNDS):
         by_partition, older = _route(store, jobs, numbers, fresh=fresh)
@@ -56,7 +56,7 @@ def _enqueue_slice(store: Store, jobs: Sequence[NewJob], numbers: Sequence[int],
         numbers = [number for number in numbers if answers[number] is None]
         if not numbers:
             return
-        # Never opened, or sealed because this version drains. Look again, and open what is new.
+        # The gate was never opened, or was sealed because the version drains: read the layout again, open new gates.
         fresh = True
         for queue in {job.queue for job in shut}:
             layout = store.layouts.create(queue)
@@ -67,7 +67,11 @@ def _enqueue_slice(store: Store, jobs: Sequence[NewJob], numbers: Sequence[int],
 def _route(
     store: Store, jobs: Sequence[NewJob], numbers: Sequence[int], *, fresh: bool
 ) -> tuple[_ByPartition, _ByPartition]:
-    """Where each job goes, and where else a job of its id may be: in the versions that drain."""
+    """
+    Return the jobs by the partition where each belongs, and by other partitions where its id may exist.
+
+    The latter are partitions of draining versions.
+    """
     layouts: dict[str, Layout] = {}
     homes: defaultdict[Partition, list[_Addressed]] = defaultdict(list)
     older: defaultdict[Partition, list[_Addressed]] = defaultdict(list)
@@ -85,7 +89,7 @@ def _route(
 
 
 def _look(store: Store, by_partition: _ByPartition, answers: _Answers) -> None:
-    """Fill in the jobs whose id is taken there, where there is no answer yet."""
+    """Set the missing answers of the jobs whose id is stored in these partitions."""
     calls = [Call(GET, partition, tuple(raw for _, _, raw in some)) for partition, some in by_partition.items()]
     for (partition, some), views in zip(by_partition.items(), store.calls.all(calls), strict=True):
         for (number, job, _), view in zip(some, cast("list[list[bytes] | None]", views), strict=True):
@@ -95,9 +99,9 @@ def _look(store: Store, by_partition: _ByPartition, answers: _Answers) -> None:
 
 def _send(store: Store, by_partition: _ByPartition, answers: _Answers) -> list[NewJob]:
     """
-    Store what can be stored. Return the jobs whose partition is shut.
+    Store jobs and set their answers. Return the jobs whose partition is not open.
 
-    Without an answer are then those, and jobs whose id was taken by a job that has been deleted meanwhile.
+    They get no answer. Neither does a job whose id was in use, if the other job has been deleted meanwhile.
     """
     calls = []
     now = store.calls.now()
@@ -125,13 +129,13 @@ def _send(store: Store, by_partition: _ByPartition, answers: _Answers) -> list[N
                 repeats[one[0]] = result
     if there:
         _look(store, there, answers)
-        for number, result in repeats.items():  # what has run since: the result is that of storing it
+        for number, result in repeats.items():  # if it has finished and was deleted since
             answers[number] = answers[number] or result
     return shut
 
 
 def _slices(jobs: Sequence[NewJob]) -> Iterator[list[int]]:
-    """Yield the numbers of jobs that may go in one round trip: not too many, not too large, and no id twice."""
+    """Yield the positions of the jobs of each round trip: bounded in number and size, and without repeated ids."""
     numbers: list[int] = []
     seen: set[tuple[str, str]] = set()
     size = 0

@@ -1,4 +1,4 @@
-"""How one queue is laid out: a value made of the hash of its topology, which other programs may have damaged."""
+"""The layout of a queue: its versions and partitions, parsed from the topology hash, which may be damaged."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ from scheduler.topology import MAX_PARTITIONS, QueueTopology, QueueVersion, Vers
 from scheduler_backends.redis.config import RedisConfig
 from scheduler_backends.redis.keys import Keys, Partition
 
-MAX_VERSIONS = 100  # at a time; one or two is what a queue has
+MAX_VERSIONS = 100  # at the same time; a queue normally has one or two
 _NUMBER = re.compile(rb"\d{1,15}")
 _PAUSE = re.compile(rb"\d{1,15}:[01]")
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A queue's versions and partitions as they were at one moment. exists: False = the store has no such queue."""
+    """Versions and partitions of a queue at one moment. exists: False = the queue is not in the store."""
 
     topology: QueueTopology
     exists: bool
     pause: bytes  # its number, ':', 1 or 0
     versions: tuple[tuple[Partition, ...], ...]  # each version's partitions, the active version first
-    partitions: tuple[Partition, ...]  # all there are, by version and number; none where there is no such queue
+    partitions: tuple[Partition, ...]  # by version and number; empty if the queue does not exist
     read_at: float  # by time.monotonic()
 
     @property
     def drains(self) -> bool:
-        """Whether there are versions besides the active one."""
+        """Whether any version is draining."""
         return len(self.versions) > 1
 
     def home(self, job_id: str) -> Partition:
-        """Where a new job of this id goes."""
+        """Return the partition for a new job with this id."""
         partitions = self.versions[0]
         return partitions[partition_of(job_id, len(partitions))] if len(partitions) > 1 else partitions[0]
 
     def homes(self, job_id: str) -> list[Partition]:
-        """Where a job of this id may be: one partition a version, the active version's first."""
+        """Return the partitions that may have a job with this id: one per version, the active version first."""
         return [partitions[partition_of(job_id, len(partitions))] for partitions in self.versions]
 
 
 def layout_of(queue: str, fields: Mapping[bytes, bytes], keys: Keys, config: RedisConfig) -> Layout:
     """
-    The layout that *fields* describe. Without a version among them, what *queue* would be created with.
+    Return the layout that *fields*, the topology hash, describe. Without any version, the layout of a new queue.
 
-    Raises `TopologyError` where they can be no topology of ours.
+    Raises `TopologyError` if the fields are damaged.
     """
 
     def refuse(field: bytes, why: str) -> TopologyError:
@@ -57,7 +57,7 @@ def layout_of(queue: str, fields: Mapping[bytes, bytes], keys: Keys, config: Red
 
     def number(field: bytes, text: bytes, at_most: int) -> int:
         if not _NUMBER.fullmatch(text) or int(text) > at_most:
-            raise refuse(field, f"is no number of at most {at_most}")
+            raise refuse(field, f"is not a number up to {at_most}")
         return int(text)
 
     sizes = {}
@@ -71,10 +71,10 @@ def layout_of(queue: str, fields: Mapping[bytes, bytes], keys: Keys, config: Red
         raise TopologyError(f"the topology of queue {queue!r} is damaged: it has {len(sizes)} versions")
     active = number(b"active", fields.get(b"active", b"0"), MAX_COUNT)
     if (active or sizes) and active not in sizes:
-        raise refuse(b"active", "names none of its versions")
+        raise refuse(b"active", "is not one of its versions")
     pause = fields.get(b"pause", b"0:0")
     if not _PAUSE.fullmatch(pause):
-        raise refuse(b"pause", "is no number with 0 or 1")
+        raise refuse(b"pause", "is not a number followed by :0 or :1")
     epoch, *_ = (number(field, fields.get(field, b"0"), 10**15) for field in (b"epoch", b"highest", b"pauses"))
     exists = bool(sizes)
     if not exists:

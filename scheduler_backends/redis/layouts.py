@@ -1,4 +1,4 @@
-"""The layouts of queues: read from the store, kept at hand, created and opened."""
+"""Cache of queue layouts: reads them from the store, creates them and opens their gates."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from scheduler_backends.redis.keys import Keys, Partition
 from scheduler_backends.redis.layout import Layout, layout_of
 from scheduler_backends.redis.scripts import CHANGE, OPEN_GATE, TOPOLOGY_CREATE, Script
 
-ROUNDS = 5  # how often a change of the layout is followed within one call
-CACHED = 10_000  # layouts kept at hand, then all are forgotten
+ROUNDS = 5  # how many changes of a layout one call follows before it gives up
+CACHED = 10_000  # layouts; when there are more, the cache is cleared
 
 
 class Layouts:
     """
-    The layouts of all queues, read when first needed and whenever something shows that they have changed.
+    Cache of the layouts of all queues. A layout is read when first needed, and again when it may have changed.
 
-    A queue that does not exist is not remembered: names may come from requests, without end.
+    Queues that do not exist are not cached: names may come from requests, so their number has no bound.
 
-    Any thread: a layout is a value, and the dictionary's own operations are atomic. A stale layout is safe: a worker
+    Thread-safe: layouts are immutable, and single dictionary operations are atomic. A stale layout is safe: a worker
     only sees a new version later, and a producer is rejected by the sealed partition and reads the layout again.
     """
 
@@ -37,21 +37,21 @@ class Layouts:
         self._warned = False
 
     def of(self, queue: str, *, fresh: bool = False) -> Layout:
-        """The layout of *queue*, read again where *fresh* says so, or where the one known is old or missing."""
+        """Return the layout of *queue*: read now if *fresh*, or if the cached one is missing or too old."""
         known = self._known.get(queue)
         if known is None or fresh or time.monotonic() - known.read_at > self._config.topology_interval:
             return self.read([queue])[queue]
         return known
 
     def known(self, queues: Iterable[str]) -> dict[str, Layout]:
-        """What was read last of *queues*, however old."""
+        """Return the cached layouts of *queues*, of any age."""
         return {name: layout for name in queues if (layout := self._known.get(name)) is not None}
 
     def read(self, queues: Iterable[str], *, skip_damaged: bool = False) -> dict[str, Layout]:
         """
-        The layouts of *queues* now, in one round trip.
+        Read the layouts of *queues* in one round trip and return them.
 
-        Raises `TopologyError` for one that is damaged, or leaves it out and logs it.
+        Raises `TopologyError` for a damaged layout. With *skip_damaged* it is logged and left out instead.
         """
         keys = {name: self._keys.topology(name) for name in queues}
         answers = self._calls.run((), [Command(key, (b"HGETALL", key)) for key in keys.values()])
@@ -63,39 +63,39 @@ class Layouts:
                 if not skip_damaged:
                     raise
                 if should_log(str(error)):
-                    log.error("%s; this queue is not served until that is mended", error)
+                    log.error("%s; this queue is not served until that is repaired", error)
         return layouts
 
     def create(self, queue: str) -> Layout:
-        """The layout of *queue*, created in the store where there is none."""
-        # Listed first: a queue that has jobs is always known.
+        """Return the layout of *queue*, which is created in the store if it does not exist."""
+        # First, so that every queue with jobs is in the set of queues.
         self._calls.plain(Command(self._keys.queues, (b"SADD", self._keys.queues, queue.encode())))
         return self.change(TOPOLOGY_CREATE, queue, self._config.active_version, self._config.partitions)
 
     def change(self, script: Script, queue: str, *args: int) -> Layout:
-        """The layout of *queue* after a script on its topology."""
+        """Run *script* on the topology of *queue* and return the new layout."""
         return self.note(queue, self._calls.on_key(script, self._keys.topology(queue), *args))
 
     def open(self, layout: Layout, partitions: Iterable[Partition]) -> None:
-        """Open the gates of *partitions* of one queue, which were never opened, or are sealed and stay so."""
+        """Open the gates of *partitions*, all of one queue. A sealed gate stays sealed."""
         self.number_change(layout.topology.queue)
         self._calls.all([Call(OPEN_GATE, partition, (layout.pause,)) for partition in partitions])
 
     def number_change(self, queue: str) -> None:
         """
-        Give *queue* the next number, by which all that serve it see that its layout has changed.
+        Give *queue* the next change number. From it, all workers of the queue detect that the layout has changed.
 
-        It is given after the layout was written, and again before any gate is opened. So a job that entered a version
-        did so after the number by which a worker learns of that version, whatever died in between.
+        Called after the layout was written, and again before any gate is opened. So even if a process dies in between,
+        no job enters a version before workers can detect that version.
         """
         self._calls.one(CHANGE, self._keys.shared, queue.encode())
 
     def note(self, queue: str, fields: object) -> Layout:
-        """Remember and return the layout that a command or script on this queue's topology has returned."""
+        """Cache and return the layout in *fields*, the answer of a command or script on the topology of *queue*."""
         if isinstance(fields, BackendError):
             if not is_of_wrong_type(fields):
                 raise fields
-            raise TopologyError(f"the topology of queue {queue!r} is damaged: its key is no hash") from fields
+            raise TopologyError(f"the topology of queue {queue!r} is damaged: its key is not a hash") from fields
         layout = layout_of(queue, _as_mapping(fields), self._keys, self._config)
         active = layout.topology.active
         is_new = queue not in self._known
@@ -113,7 +113,7 @@ class Layouts:
 
 
 def _as_mapping(fields: object) -> Mapping[bytes, bytes]:
-    if isinstance(fields, dict):  # RESP3 has maps
+    if isinstance(fields, dict):  # RESP3 returns maps
         return fields
     flat = cast("Sequence[bytes]", fields)
     return dict(zip(flat[::2], flat[1::2], strict=True))

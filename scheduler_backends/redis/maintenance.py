@@ -1,4 +1,4 @@
-"""The moves that find their jobs by themselves: promote, recover and trim."""
+"""Maintenance: promote due jobs, recover expired leases, trim finished jobs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import cast
 from scheduler.errors import BackendError, BackendUnavailable
 from scheduler.jobs import LEASE_EXPIRED
 from scheduler.leases import Promotion, Recovery
-from scheduler_backends.redis.calls import Call, what_succeeded
+from scheduler_backends.redis.calls import Call, successful_answers
 from scheduler_backends.redis.codec import error_text
 from scheduler_backends.redis.errors import log
 from scheduler_backends.redis.keys import Partition
@@ -19,24 +19,28 @@ from scheduler_backends.redis.scripts import LOOK, PROMOTE_DUE, RECOVER_EXPIRED,
 from scheduler_backends.redis.served import FEW, Served
 from scheduler_backends.redis.store import Store
 
-TRIMMED = 64  # partitions that one call trims and mends, in turn
-EXACT = 128  # partitions: up to so many, a recovery asks all, and so finds when the next lease expires
-LAPS = 100  # of asking partitions that have more, while the limit is not reached
+TRIMMED = 64  # partitions that one call trims and repairs, in rotation
+EXACT = 128  # partitions: up to this number, a recovery asks all, so it knows exactly when the next lease expires
+LAPS = 100  # maximum number of further rounds to partitions that have more, while the limit is not reached
 
 
-Moved = tuple[int, bool]  # what one partition answered: how many it moved, and whether it has more
+Moved = tuple[int, bool]  # the answer of one partition: how many jobs it moved, and whether it has more
 
 
 class MaintenanceHooks:
-    """The hooks of the moves that find their jobs by themselves."""
+    """Hooks of promote, recover and trim."""
 
     _store: Store
 
     def _promote_due(self, queues: Sequence[str], limit: int) -> Promotion:
-        """Where notifications are received, partitions with due jobs are asked, and some others in turn."""
+        """
+        Promote due jobs.
+
+        If notifications can be relied on, only partitions with jobs known to be due are asked, and some in rotation.
+        """
         store = self._store
         served = store.serving.of(queues)
-        relies = store.serving.relies(served)
+        relies = store.serving.relies_on_notifications(served)
 
         def take(call: Call, answer: object) -> Moved:
             partition = call.partition
@@ -48,7 +52,7 @@ class MaintenanceHooks:
                 moved, next_us, more = cast("tuple[int, int, int]", answer)
                 is_ready = moved
             if is_ready:
-                served.has_ready(partition)
+                served.note_ready(partition)
             served.note_due(partition, next_us)
             return moved, more > 0
 
@@ -63,7 +67,11 @@ class MaintenanceHooks:
         return Promotion(moved=moved, next_due=served.next_due())
 
     def _recover_expired(self, queues: Sequence[str], limit: int) -> Recovery:
-        """Whole lease calls at a time. Of very many partitions some are asked, first those whose mark has passed."""
+        """
+        Recover expired leases, all jobs of a lease call together.
+
+        Of more than `EXACT` partitions, only some are asked: those whose mark has passed, then others in rotation.
+        """
         store = self._store
         served = store.serving.of(queues)
         counts = [0, 0]
@@ -84,7 +92,7 @@ class MaintenanceHooks:
             counts[1] += dead
             waits[call.partition] = next_us
             if lost:
-                message = "%r: %d leased jobs have no record any more, %r the first"
+                message = "%r: the records of %d leased jobs are gone, the first is %r"
                 log.warning(message, call.partition, len(lost), lost[0])
             return ready + dead, next_us == 0
 
@@ -106,7 +114,7 @@ class MaintenanceHooks:
         return Recovery(ready=counts[0], dead=counts[1], next_expiry=0.0 if has_more else soonest)
 
     def _trim(self, queues: Sequence[str], limit: int) -> int:
-        """Of very many partitions, some in turn."""
+        """Trim and repair up to `TRIMMED` partitions, in rotation."""
         store = self._store
         served = store.serving.of(queues)
         kept = store.retention
@@ -137,18 +145,18 @@ class MaintenanceHooks:
         also: Sequence[Call] = (),
     ) -> int:
         """
-        Make at most *limit* moves over some partitions, and return how many were made.
+        Move at most *limit* jobs in some partitions, and return how many were moved.
 
         Args:
             served: The queues that are served.
-            limit: Even shares of it are asked first, then what is left of those that have more.
-            chosen: The partitions to be asked, beside those that turn out to be new.
-            ask: The call that asks a partition for so many moves.
+            limit: First split evenly over the partitions. The rest is then asked of those that have more.
+            chosen: The partitions to ask. Partitions found to be new are asked as well.
+            ask: Returns the call that asks a partition for a number of moves.
             take: Reads the answer of a call.
             also: Further calls of the first round, which move nothing.
 
         Raises:
-            BackendError: the first error, where all calls of a round failed. Other errors are logged.
+            BackendError: The first error, if all calls of a round failed. Otherwise, errors are logged.
         """
         store = self._store
         left = limit
@@ -166,16 +174,16 @@ class MaintenanceHooks:
             busy: list[Partition] = []
             for call, answer in answers:
                 if isinstance(answer, BackendUnavailable):
-                    store.serving.doubt()
+                    store.serving.note_outage()
                 if not isinstance(answer, BackendError):
                     moved, more = take(call, answer)
                     left -= moved
                     if more:
                         busy.append(call.partition)
             if answers:
-                what_succeeded([answer for _, answer in answers])
+                successful_answers([answer for _, answer in answers])
             if left <= 0 or not busy:
                 break
-            calls = shares(busy[:left])  # each is asked for one at least
+            calls = shares(busy[:left])  # a share is at least one
             answers = list(zip(calls, store.calls.run(calls), strict=True))
         return limit - left

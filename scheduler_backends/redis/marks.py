@@ -1,4 +1,4 @@
-"""Marks of leases: which partitions may have expired ones, without asking each partition."""
+"""Lease marks: one shared sorted set that shows which partitions may have expired leases."""
 
 from __future__ import annotations
 
@@ -18,44 +18,49 @@ from scheduler_backends.redis.scripts import MARK, MARKED, UNMARK, UNMARK_OWN, S
 from scheduler_backends.redis.served import Served
 
 PAGE = 1_000  # marks read at once
-PAGES = 10  # read in one call
-GRACE = 60_000  # milliseconds for which a partition without leases keeps a mark: longer than any lease call takes
-FRESH = 5.0  # seconds for which a mark need not be written again, less where leases are short
+PAGES = 10  # the maximum read in one call
+GRACE = 60_000  # milliseconds for which a partition without leases keeps a mark; no lease call takes longer
+FRESH = 5.0  # seconds before a mark is written again; fewer if leases are short
 REMEMBERED = 16_384  # partitions whose last mark is remembered
 
 
 @dataclass(slots=True)
-class _Written:
-    """The mark of a partition, as this process has written it."""
+class _MarkState:
+    """State of the mark of one partition, as written by this process."""
 
-    fresh_until: float = 0.0  # until when it is good enough, by time.monotonic()
+    fresh_until: float = 0.0  # when the mark must be written again, by time.monotonic()
     own: bytes = b""  # the mark, if only this process has written it
-    held: int = 0  # how many of the leases taken here were not given up yet
+    held: int = 0  # leases taken by this process that have not ended
 
 
 class Marks:
     """
-    The sorted set `leases`: partition → a moment not after its first lease expires.
+    The sorted set `leases`, which maps a partition to a lower bound of its first lease expiry.
 
-    A hint: leases whose mark was lost are found by the round that looks at all partitions in turn. Any thread.
+    Marks are hints: expired leases without a mark are found by the rotation over all partitions. Thread-safe.
     """
 
     def __init__(self, calls: Calls, keys: Keys) -> None:
         self._calls = calls
         self._shared = keys.shared
-        self._lock = threading.RLock()  # guards the next; re-entrant for finalisers and signal handlers
-        self._written: dict[bytes, _Written] = {}
-        self._silent_until = 0.0  # by time.monotonic()
-        self.passed_over = 0  # marks of partitions that others serve; above 0 = the next call reads on behind them
+        self._lock = threading.RLock()  # guards `_written`; re-entrant for finalisers and signal handlers
+        self._written: dict[bytes, _MarkState] = {}
+        self._silent_until = 0.0  # no marks are written before, by time.monotonic()
+        self.passed_over = 0  # marks already skipped, of partitions that only other workers serve; 0 = read to the end
 
     def before(
         self, partitions: Sequence[Partition], ahead: Callable[[], Sequence[Partition]], milliseconds: int
     ) -> list[Call]:
         """
-        Return the calls to make before leases are taken from *partitions*, so that no lease is without a mark.
+        Return the calls that must precede lease calls on *partitions*, so that no lease is without a mark.
 
-        None where they are marked already; otherwise the partitions of *ahead* are marked in the same call. In a
-        cluster, calls are not executed in their order: there the call is made here.
+        The list is empty if all of them have fresh marks. In a cluster, calls are not executed in their order, so there
+        this method makes the call itself.
+
+        Args:
+            partitions: The partitions to lease from.
+            ahead: Returns partitions that are marked in the same call, since they will be asked soon.
+            milliseconds: The duration of the leases.
         """
         now = time.monotonic()
         tags = [one.tag for one in partitions]
@@ -69,7 +74,7 @@ class Marks:
             if len(self._written) > REMEMBERED:
                 self._written.clear()
             for tag in tags:
-                self._written.setdefault(tag, _Written()).fresh_until = until
+                self._written.setdefault(tag, _MarkState()).fresh_until = until
         call = Call(MARK, self._shared, (self._calls.now(), milliseconds, *tags))
         if self._calls.in_order:
             return [call]
@@ -80,7 +85,7 @@ class Marks:
         return [tag for tag in tags if (one := self._written.get(tag)) is None or one.fresh_until <= now]
 
     def take(self, call: Call, answer: object) -> None:
-        """Note the answer of a call that `before` has returned."""
+        """Handle the answer of a call that `before` has returned."""
         tags = cast("tuple[bytes, ...]", call.args[2:])
         if isinstance(answer, BackendError):
             self._silent_until = time.monotonic() + SHARED_SILENCE
@@ -94,24 +99,24 @@ class Marks:
                 written.own = mark
 
     def taken(self, partition: Partition, count: int) -> None:
-        """*count* leases were taken in a partition; below 0 = so many have ended."""
+        """Note that *count* leases were taken in *partition*. A negative number = that many have ended."""
         with self._lock:
             written = self._written.get(partition.tag)
             if written is not None and written.own:
                 written.held = max(0, written.held + count)
 
-    def given_up(self, partition: Partition, count: int) -> None:
-        """*count* leases of a partition have ended."""
+    def ended(self, partition: Partition, count: int) -> None:
+        """Note that *count* leases of *partition* have ended."""
         self.taken(partition, -count)
 
-    def in_doubt(self, partition: Partition) -> None:
-        """Leases may have been taken there that no reply has reported."""
+    def note_lost_reply(self, partition: Partition) -> None:
+        """Note that a lost reply may have reported leases in *partition*."""
         with self._lock:
             if (written := self._written.get(partition.tag)) is not None:
                 written.own = b""
 
     def tidy(self) -> None:
-        """Remove the marks that only this process has written and under which it holds nothing any more."""
+        """Remove the marks that only this process has written, and whose leases have all ended."""
         now = time.monotonic()
         with self._lock:
             idle = [
@@ -126,7 +131,7 @@ class Marks:
                 return
 
     def passed(self, served: Served) -> dict[Partition, bytes]:
-        """Partitions of *served* whose leases may have expired, and their marks; about a page, the earliest first."""
+        """Return partitions of *served* whose leases may have expired, with their marks; about a page."""
         found: dict[Partition, bytes] = {}
         for _ in range(PAGES):
             answer = self._run(MARKED, self._calls.now(), self.passed_over, PAGE)
@@ -134,7 +139,7 @@ class Marks:
             for tag, mark in zip(flat[::2], flat[1::2], strict=True):
                 if (partition := served.by_tag.get(tag)) is not None:
                     found[partition] = mark
-                    self._written.get(tag, _Written()).fresh_until = 0.0
+                    self._written.get(tag, _MarkState()).fresh_until = 0.0
             if len(flat) < 2 * PAGE or len(found) >= PAGE:
                 self.passed_over = 0
                 break
@@ -143,9 +148,11 @@ class Marks:
 
     def settle(self, marks: Mapping[Partition, bytes], waits: Mapping[Partition, int]) -> bool:
         """
-        Write new marks of partitions that were asked. Returns whether the store accepted them.
+        Replace the marks of partitions that were recovered, and return whether that succeeded.
 
-        waits: in how many microseconds the first lease of each partition expires; below 0 = it has none.
+        Args:
+            marks: The marks as they were read.
+            waits: For each recovered partition, microseconds until its first lease expires. Negative = no leases.
         """
         words: list[Word] = []
         for partition, mark in marks.items():
@@ -154,7 +161,7 @@ class Marks:
         return bool(words) and self._run(UNMARK, self._calls.now(), GRACE, *words) is not None
 
     def _run(self, script: Script, *args: Word) -> object:
-        """Return the answer of a script on the marks; None where it failed, which is logged."""
+        """Return the answer of a script on the marks. If it fails, log the error and return None."""
         (answer,) = self._calls.run([Call(script, self._shared, args)])
         if isinstance(answer, BackendError):
             _warn(answer)
@@ -164,4 +171,4 @@ class Marks:
 
 def _warn(error: BackendError) -> None:
     if should_log(str(error)):
-        log.warning("the marks of leases cannot be kept: %s", error)
+        log.warning("lease marks could not be read or written: %s", error)

@@ -1,4 +1,4 @@
-"""Setting aside the jobs that a lease call has taken and cannot read."""
+"""Quarantine of jobs that a lease call has leased but cannot read."""
 
 from __future__ import annotations
 
@@ -12,15 +12,21 @@ from scheduler_backends.redis.keys import Partition
 from scheduler_backends.redis.scripts import QUARANTINE
 from scheduler_backends.redis.store import Store
 
-LATER = 30_000  # milliseconds until a job of a later release is ready again: a newer worker may take it then
+LATER = 30_000  # milliseconds until a job of a later release is due again; a newer worker may then lease it
 
 
-def set_aside(store: Store, partition: Partition, group: bytes, jobs: Sequence[Unread]) -> BackendError | None:
+def quarantine_jobs(store: Store, partition: Partition, group: bytes, jobs: Sequence[Unread]) -> BackendError | None:
     """
-    End the leases of *jobs* in *group*: those of a later release wait, the others are dead.
+    End the leases of *jobs*: those of a later release are delayed by `LATER`, the others become dead.
 
-    No record and no history is written. Returns the error if that failed: the jobs are set aside after their leases
-    have expired, and the other jobs of the lease call are not affected.
+    Records and histories are not changed. If the call fails, its error is returned, not raised, since the other leases
+    of the lease call are valid. The jobs are then leased and quarantined again after their leases have expired.
+
+    Args:
+        store: The store of the jobs.
+        partition: The partition of the jobs.
+        group: The lease group of the jobs.
+        jobs: The jobs that could not be read.
     """
     words: list[bytes] = []
     dead: list[Job] = []
@@ -40,9 +46,10 @@ def set_aside(store: Store, partition: Partition, group: bytes, jobs: Sequence[U
         return error
     if dead:
         why = dead[0].errors[-1].message
-        log.warning("%r: %d jobs cannot be read and are dead, %r the first: %s", partition, len(dead), dead[0].id, why)
+        message = "%r: %d jobs cannot be read and are now dead, the first is %r: %s"
+        log.warning(message, partition, len(dead), dead[0].id, why)
     for part in later:
         if should_log(f"records with {part}"):
-            message = "%r: jobs whose record has %s are left to the newer release of this library that knows it"
+            message = "%r: jobs whose record has %s wait for a worker with a later release of this library"
             log.warning(message, partition, part)
     return None

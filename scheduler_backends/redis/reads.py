@@ -1,4 +1,4 @@
-"""The reads: jobs by id, pages of a state, numbers."""
+"""Reading: jobs by id, pages of the jobs in one state, statistics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from scheduler_backends.redis.store import Store
 
 _PLACE = re.compile(r"(\d{1,7})\.(\d{1,3})\.([0-9a-f]*)\.([0-9a-f]*)\.([0-9a-f]*)")
 _NUMBER = re.compile(rb"-?(inf|[0-9]{1,20}(\.[0-9]{1,20})?(e[-+]?[0-9]{1,3})?)")
-_Mark = tuple[bytes, bytes, bytes]  # a place in one partition, as list.lua writes it
+_Mark = tuple[bytes, bytes, bytes]  # a position in one partition, as list.lua returns it
 _START: _Mark = (b"", b"", b"")
 
 
@@ -34,12 +34,12 @@ class _Place(NamedTuple):
 
 
 class ReadHooks:
-    """The hooks that read, and `ping`."""
+    """Hooks of the methods that read, and `ping`."""
 
     _store: Store
 
     def ping(self) -> None:
-        """Return when a server replies: in a cluster, the one that has the set of queues."""
+        """Wait for a reply of the server; in a cluster, of the node with the set of queues. Raises if none comes."""
         self._store.calls.plain(Command(self._store.keys.queues, (b"PING",)))
 
     def _get(self, queue: str, ids: Sequence[str]) -> Mapping[str, Job]:
@@ -55,7 +55,7 @@ class ReadHooks:
         return {one: found[one] for one in names if one in found}
 
     def _list(self, queue: str, state: JobState, place: str | None, limit: int) -> tuple[Sequence[Job], str | None]:
-        """By partition, the oldest version first; in each by the time of being due, becoming ready, or finishing."""
+        """Return one page, ordered by partition (the oldest version first), then as its index is sorted."""
         store = self._store
         partitions = store.layouts.of(queue, fresh=True).partitions
         start = _Place(0, 0, _START) if place is None else _parse(state, place)
@@ -82,7 +82,7 @@ class ReadHooks:
         return list(found.values()), None
 
     def _stats(self, queues: Sequence[str] | None) -> Sequence[QueueStats]:
-        """Counts are exact."""
+        """Return statistics with exact counts, sorted by queue and version."""
         store = self._store
         names = _known_queues(store) if queues is None else queues
         layouts = store.layouts.read(names, skip_damaged=queues is None)
@@ -94,9 +94,9 @@ class ReadHooks:
             if isinstance(answer, BackendError):
                 if queues is not None or not is_of_wrong_type(answer):
                     raise answer
-                layouts.pop(partition.queue, None)  # its numbers cannot be had; those of the others can
+                layouts.pop(partition.queue, None)  # the statistics of the other queues are still returned
                 if should_log(f"{partition!r}: {answer}"):
-                    log.warning("%r is left out of the numbers of all queues: %s", partition, answer)
+                    log.warning("%r is left out of the statistics of all queues: %s", partition, answer)
                 continue
             numbers[partition] = cast("list[int]", answer)
         rows = [
@@ -108,15 +108,16 @@ class ReadHooks:
 
 
 def _known_queues(store: Store) -> list[str]:
-    """The queues of the store. Members of the set that are no names were added by another program, and are left out."""
+    """Return the queues of the store. Members that are not valid names, added by another program, are skipped."""
     (members,) = store.calls.plain(Command(store.keys.queues, (b"SMEMBERS", store.keys.queues)))
     names = []
     for raw in cast("set[bytes] | list[bytes]", members):
         try:
             names.append(check_name("queue", raw.decode(), ConfigError))
         except (UnicodeDecodeError, ConfigError):
-            if should_log(f"no queue {raw!r}"):
-                log.warning("the set of queues, %r, holds %.99r, which names none", store.keys.queues, raw)
+            if should_log(f"invalid queue {raw!r}"):
+                message = "the set of queues, %r, contains %.99r, which is not a valid queue name"
+                log.warning(message, store.keys.queues, raw)
     return names
 
 
@@ -145,4 +146,4 @@ def _parse(state: JobState, text: str) -> _Place:
             return _Place(int(version), int(partition), (first, member, last))
     except ValueError:
         pass
-    raise ConfigError("cursor", "is not one that this store made")
+    raise ConfigError("cursor", "was not returned by this store")

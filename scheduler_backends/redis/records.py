@@ -1,17 +1,17 @@
 """
-The layout of a record and of a history, format 2. A new option of a job touches only `OPTIONS` here.
+The byte layout of job records and histories, format 2. To add an option of a job, extend `OPTIONS`.
 
     created us, run_at us | format, level and flag, max_retries, nonce, timeout, size of type | options | type, payload
 
-Scripts read the level, max_retries and the times (scripts/prelude/record.lua); the rest is opaque to Redis. enqueue.lua
-puts the two times before the body that is sent. Id, queue, version and partition are not part of a record: they are in
-the key and the field.
+Scripts read the level, max_retries and the times (scripts/prelude/record.lua). The rest is opaque to Redis. enqueue.lua
+puts the two times before the body that is sent. A record does not contain the id, queue, version and partition: the key
+and the field name them.
 
-There are options only if the flag is set, so a job without any has no byte for them: their size in two bytes, then each
-option as tag, size of its value in two bytes, value. Tags ascend.
+The part for options exists only if the flag is set, so a job without options has no extra bytes. It is the size of all
+options in two bytes, then for each option its tag, the size of its value in two bytes, and the value. Tags ascend.
 
-An unknown option with a tag below `MAY_BE_IGNORED` must be understood: such a job waits for a release that knows it.
-Other unknown options are ignored. No move changes a record, so they are kept. Tags in use, or reserved for later:
+A job with an unknown option whose tag is below `MAY_BE_IGNORED` waits for a release that supports that option. Other
+unknown options are ignored. They are kept, since no move changes a record. Tags in use, or reserved for later:
 
     1 flow key
     2 keep: seconds, a double
@@ -40,11 +40,11 @@ from scheduler.limits import check_metadata, check_name, is_possible_id
 from scheduler.retry import RetryPolicy
 
 FORMAT: Final = 2
-LATEST_FORMAT: Final = 31  # by agreement with later releases: a larger number in that place is damage
+LATEST_FORMAT: Final = 31  # later releases go no higher: a larger number means that the record is damaged
 
-HEAD: Final = 30  # bytes with the same meaning in every format, up to the nonce; scripts read no others but tags
+HEAD: Final = 30  # bytes up to the nonce, the same in every format; scripts read no others except tags
 RECORD: Final = Struct("<qqBBI8sdH")
-HAS_OPTIONS: Final = 4  # in the byte of the level
+HAS_OPTIONS: Final = 4  # flag in the byte of the level
 MAY_BE_IGNORED: Final = 128
 
 _OPTIONS_SIZE = Struct("<H")
@@ -52,8 +52,8 @@ _FIRST_OPTION = RECORD.size + _OPTIONS_SIZE.size
 _OPTION = Struct("<BH")
 _HISTORY = Struct("<IIB")  # see scripts/prelude/history.lua
 _ERROR = Struct("<qI")
-_LEAST_RUN = 8  # bytes
-_MOST = 0x7FFFFFFF  # attempts and crashes
+_MIN_RUN_SIZE = 8  # bytes
+_MAX_COUNTED = 0x7FFFFFFF  # attempts, and crashes
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
@@ -62,28 +62,28 @@ History = tuple[int, int, tuple[ErrorRecord, ...]]
 NO_HISTORY: Final[History] = (0, 0, ())
 
 
-class Damaged(Exception):  # noqa: N818 - names what the record is
-    """A part that cannot be read. The message says why, and quotes nothing of it."""
+class Damaged(Exception):  # noqa: N818 - describes the record
+    """Raised for a part of a record that cannot be read. The message gives the reason and never quotes the data."""
 
 
 def micros(moment: datetime) -> int:
-    """Whole microseconds since 1970, exact for every datetime."""
+    """Return the whole microseconds from 1970 to *moment*, exact for every datetime."""
     passed = moment - _EPOCH
     return (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds
 
 
-@lru_cache(maxsize=64)  # jobs of one batch share their moments
+@lru_cache(maxsize=64)  # jobs of one batch often have the same times
 def moment(us: int) -> datetime:
-    """The datetime of so many microseconds since 1970."""
+    """Return the datetime *us* microseconds after 1970."""
     return _EPOCH + timedelta(microseconds=us)
 
 
 LAST_US: Final = 253_402_300_799_999_968
-"""The last microsecond of the year 9999 that scripts can count: they have 53 bits."""
+"""The last microsecond of the year 9999 that a script can represent: numbers in Lua have 53 bits."""
 
 
 def moment_of(ms: bytes) -> datetime:
-    """The datetime of a score, which anybody may have written: the nearest that there is."""
+    """Return the datetime of a score. A score outside the possible range, written by another program, is clamped."""
     try:
         return moment(int(float(ms)) * 1000)
     except (ValueError, OverflowError):  # a score may be infinite; 9999-12-31T23:59:59.9995 is rounded up
@@ -91,16 +91,16 @@ def moment_of(ms: bytes) -> datetime:
 
 
 def id_of(raw: bytes) -> str:
-    """The id of a job."""
+    """Return the id of a job, decoded and checked."""
     text = raw.decode()
     if not is_possible_id(text):
-        raise Damaged("is no possible id")
+        raise Damaged("is not a valid id")
     return text
 
 
 @lru_cache(maxsize=256)  # few types serve many jobs
 def kind_of(raw: bytes) -> str:
-    """The type of a job."""
+    """Return the type of a job, decoded and checked."""
     return check_name("type", raw.decode())
 
 
@@ -108,7 +108,7 @@ def kind_of(raw: bytes) -> str:
 def _policy_of(raw: bytes) -> RetryPolicy:
     data = json.loads(raw)
     if not isinstance(data, dict):
-        raise Damaged("is no object")
+        raise Damaged("is not a JSON object")
     return RetryPolicy.from_data(data)
 
 
@@ -125,11 +125,11 @@ def _metadata_of(raw: bytes) -> dict[str, str]:
 
 
 def _metadata_bytes(metadata: Mapping[str, str]) -> bytes:
-    return "\0".join(chain.from_iterable(metadata.items())).encode()  # no text of it holds NUL
+    return "\0".join(chain.from_iterable(metadata.items())).encode()  # keys and values cannot contain NUL
 
 
 class Option(NamedTuple):
-    """How an option of a job is stored: by which tag, and as which bytes. *decode* raises for what it cannot read."""
+    """Storage format of one job option: its tag, and how its value becomes bytes. *decode* raises for invalid bytes."""
 
     tag: int
     encode: Callable[[Any], bytes]
@@ -141,21 +141,21 @@ OPTIONS: Final[Mapping[str, Option]] = {
     "retry_policy": Option(7, _policy_bytes, _policy_of),
     "metadata": Option(128, _metadata_bytes, _metadata_of),
 }
-"""The options by the names that they have in `NewJob` and `Job`, in ascending order of tags."""
+"""The options by their field name in `NewJob` and `Job`, in ascending order of tags."""
 
 TAGS: Final = bytes(option.tag for option in OPTIONS.values())
-"""The tags of the options that this release reads."""
+"""The tags of the options that this release supports."""
 
 _BY_TAG = {option.tag: (name, option) for name, option in OPTIONS.items()}
 
 options_of: Final = attrgetter(*OPTIONS)
-"""The options of a job, in the order of `OPTIONS`."""
+"""Returns the options of a job, in the order of `OPTIONS`."""
 
 NO_OPTIONS: Final = options_of(NewJob(type="plain"))
 
 
 def options_bytes(options: tuple[object, ...]) -> bytes:
-    """The bytes in a record for *options*, as `options_of` returns them."""
+    """Return the part of a record for *options*, given as `options_of` returns them."""
     parts: list[bytes] = []
     for (tag, encode, _), value, none in zip(OPTIONS.values(), options, NO_OPTIONS, strict=True):
         if value != none:
@@ -165,7 +165,7 @@ def options_bytes(options: tuple[object, ...]) -> bytes:
 
 
 def start_of_type(record: bytes) -> int:
-    """Where the type begins, and the options end, in a record that has a head."""
+    """Return the offset of the type, which follows the options. *record* must have a complete head."""
     if not record[17] & HAS_OPTIONS:
         return RECORD.size
     end = _FIRST_OPTION + _OPTIONS_SIZE.unpack_from(record, RECORD.size)[0]
@@ -178,19 +178,19 @@ Entry = tuple[str, Callable[[bytes], object], bytes]  # an option's name, decode
 
 
 def is_later(_: bytes) -> NoReturn:
-    """The decoder of an option of a later release that must not be ignored."""
+    """Raise `Damaged`: the decoder of an unknown option that must not be ignored."""
     raise Damaged("is of a later release")
 
 
 def entries_of(record: bytes) -> Iterator[Entry]:
-    """Yield the options of a record, but for those that may be ignored."""
+    """Yield the options of a record, except unknown ones that may be ignored."""
     end = start_of_type(record)
     place, last = _FIRST_OPTION, 0
     while place < end:
         tag, size = _OPTION.unpack_from(record, place)
         first, place = place + _OPTION.size, place + _OPTION.size + size
         if tag <= last or place > end:
-            raise Damaged("belongs to options that cannot be told apart")
+            raise Damaged("is among options that cannot be separated")
         last = tag
         if tag in _BY_TAG:
             name, option = _BY_TAG[tag]
@@ -200,24 +200,28 @@ def entries_of(record: bytes) -> Iterator[Entry]:
 
 
 def history_of(value: bytes) -> History:
-    """Attempts, crashes and errors. scripts/prelude/history.lua refuses no history that is taken here."""
+    """
+    Return the attempts, crashes and errors in *value*.
+
+    scripts/prelude/history.lua must accept every history that this function accepts.
+    """
     attempts, crashes, counts = _HISTORY.unpack_from(value)
-    if attempts > _MOST or crashes > _MOST:
-        raise Damaged("counts more than there can be")
+    if attempts > _MAX_COUNTED or crashes > _MAX_COUNTED:
+        raise Damaged("has an impossible count")
     errors = []
     of_errors, of_runs = counts & 15, counts >> 4
     end = _HISTORY.size
     for number in range(of_errors + of_runs):
         place = end + 4
         end = place + int.from_bytes(value[end:place], "little")
-        if end > len(value) or end - place < (_ERROR.size if number < of_errors else _LEAST_RUN):
+        if end > len(value) or end - place < (_ERROR.size if number < of_errors else _MIN_RUN_SIZE):
             raise Damaged("is cut short")
-        if number < of_errors:  # runs are for a later release, and nothing reads them yet
+        if number < of_errors:  # runs are reserved for a later release and not read yet
             at_us, attempt = _ERROR.unpack_from(value, place)
             kind, message, traceback = value[place + _ERROR.size : end].decode().split("\0")
             errors.append(
                 ErrorRecord(attempt=attempt, at=moment(at_us), kind=kind, message=message, traceback=traceback)
             )
     if end != len(value):
-        raise Damaged("is longer than what it holds")
+        raise Damaged("has extra bytes at its end")
     return attempts, crashes, tuple(errors)

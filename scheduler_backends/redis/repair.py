@@ -1,4 +1,4 @@
-"""Repair what damage by hand has made impossible to find: leases without an expiry, and jobs in no index."""
+"""Repair of data damaged by hand: leases without an expiry, and jobs in no index."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from collections.abc import Sequence
 from typing import cast
 
 from scheduler.errors import BackendError
-from scheduler_backends.redis.calls import Call, what_succeeded
+from scheduler_backends.redis.calls import Call, successful_answers
 from scheduler_backends.redis.errors import log, should_log
 from scheduler_backends.redis.keys import READY, Partition
 from scheduler_backends.redis.scripts import REPAIR, RESTORE, SEARCH
 from scheduler_backends.redis.store import Store
 
-SEARCHED = 200_000  # jobs in a partition that are searched through, some at a time, for those in no index
+SEARCHED = 200_000  # jobs: larger partitions are not searched for jobs in no index
 STRIDE = 1_000  # entries or jobs in one call
-REMEMBERED = 1_000  # partitions of which it is known that a search found nothing
+REMEMBERED = 1_000  # partitions whose last search found nothing
 
 
 def repair_some(store: Store, partitions: Sequence[Partition]) -> None:
-    """Look for damage in *partitions*. One call searches few jobs, so as not to block others."""
+    """Find and repair damage in *partitions*. Each call examines few jobs, so as not to block the server."""
     calls = [Call(REPAIR, one, (store.calls.now(), one.channel)) for one in partitions]
-    for partition, answer in zip(partitions, what_succeeded(store.calls.run(calls)), strict=True):
+    for partition, answer in zip(partitions, successful_answers(store.calls.run(calls)), strict=True):
         if answer is not None:
-            _mend(store, partition, cast("tuple[int, int, int, bytes]", answer))
+            _repair_partition(store, partition, cast("tuple[int, int, int, bytes]", answer))
 
 
-def _mend(store: Store, partition: Partition, answer: tuple[int, int, int, bytes]) -> None:
+def _repair_partition(store: Store, partition: Partition, answer: tuple[int, int, int, bytes]) -> None:
     freed, missing, total, since = answer
     if freed:
         log.warning("%r was damaged: %d leases had no expiry and expire now", partition, freed)
-    if not missing or store.searched_in_vain.get(partition.tag) == missing:
+    if not missing or store.fruitless_searches.get(partition.tag) == missing:
         return
     if total > SEARCHED:
         if should_log(f"{partition!r}: too many to search"):
@@ -45,14 +45,14 @@ def _mend(store: Store, partition: Partition, answer: tuple[int, int, int, bytes
         return
     if again > 0:
         log.warning("%r was damaged: %d jobs were in no index and are ready again", partition, again)
-    elif again == 0:  # the counts are damaged: not again for the same
-        if len(store.searched_in_vain) >= REMEMBERED:
-            store.searched_in_vain.clear()
-        store.searched_in_vain[partition.tag] = missing
+    elif again == 0:  # the counts themselves are damaged: do not search again for the same number
+        if len(store.fruitless_searches) >= REMEMBERED:
+            store.fruitless_searches.clear()
+        store.fruitless_searches[partition.tag] = missing
 
 
 def _restore(store: Store, partition: Partition, since: bytes) -> int:
-    """Make some jobs ready that are in no index. Returns how many; below 0 if that could not be determined."""
+    """Make up to `STRIDE` jobs that are in no index ready. Return how many; negative if the lists changed too fast."""
     found: set[bytes] = set()  # in no index, except perhaps a list of ready jobs
     place = b"0"
     while True:
@@ -61,7 +61,7 @@ def _restore(store: Store, partition: Partition, since: bytes) -> int:
         if place == b"0":
             break
     for name in READY:
-        for passed in range(0, 2 * SEARCHED, STRIDE):  # from the end, where entries that come meanwhile hide none
+        for passed in range(0, 2 * SEARCHED, STRIDE):  # from the end, so that no push or pop makes this skip an entry
             words = (b"LRANGE", partition.key(name), -passed - STRIDE, -passed - 1)
             (entries,) = cast("list[list[bytes]]", store.calls.all([Call(None, partition, words)]))
             found.difference_update(entry[6:] for entry in entries)

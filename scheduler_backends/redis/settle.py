@@ -1,4 +1,4 @@
-"""Settling leases: complete, retry, bury and release. Calls on leases go by partition and lease group, in slices."""
+"""Settling leases: complete, retry, bury and release, in one call per partition and up to 1,000 leases."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _More = Callable[[Failure], tuple[Word, ...]]
 
 
 class SettleHooks:
-    """The hooks by which leases end."""
+    """Hooks of the methods that settle leases."""
 
     _store: Store
 
     def _complete(self, completions: Sequence[Completion]) -> Sequence[Lease]:
         kept = self._store.retention.succeeded > 0
-        # The first counts, if a lease is named twice.
+        # Reversed: if a lease is given twice, its first completion counts.
         results = {id(one.lease): one.result for one in reversed(completions)} if kept else {}
 
         def encode(group: bytes, held: list[Lease]) -> list[Word]:
@@ -40,14 +40,14 @@ class SettleHooks:
         return call_on_leases(self._store, COMPLETE, [one.lease for one in completions], encode, second=int(kept))
 
     def _retry(self, failures: Sequence[Failure]) -> Sequence[Lease]:
-        """Without a delay the job is ready at once."""
+        """Retry failed jobs. Without a delay, a job becomes ready at once."""
         return _fail(self._store, RETRY, failures, lambda one: (round(one.delay * 1_000_000),))
 
     def _bury(self, failures: Sequence[Failure]) -> Sequence[Lease]:
         return _fail(self._store, BURY, failures, lambda _: (), int(self._store.retention.dead > 0))
 
     def _release(self, leases: Sequence[Lease]) -> Sequence[Lease]:
-        """The jobs are first in line."""
+        """Return jobs to the front of their ready lists."""
 
         def encode(group: bytes, held: list[Lease]) -> list[Word]:
             return [word for lease in held for word in (lease.job.id.encode(), group)]
@@ -58,7 +58,7 @@ class SettleHooks:
 def _fail(
     store: Store, script: Script, failures: Sequence[Failure], more: _More, second: Word | None = None
 ) -> list[Lease]:
-    by_lease = {id(failure.lease): failure for failure in reversed(failures)}  # the first counts
+    by_lease = {id(failure.lease): failure for failure in reversed(failures)}  # the first failure of a lease counts
 
     def encode(group: bytes, held: list[Lease]) -> Iterable[Word]:
         for lease in held:
@@ -72,27 +72,27 @@ def call_on_leases(
     store: Store, script: Script, leases: Sequence[Lease], encode: Encode, *, second: Word | None = None
 ) -> list[Lease]:
     """
-    Run *script* on *leases* and return those that it refused.
+    Run *script* on *leases* and return the refused ones.
 
     Args:
-        store: Its calls are used.
-        script: Returns the numbers of the refused jobs, counted over the call, and the ids of those among them whose
-            record is gone.
-        leases: Any number of them, in any partitions.
-        encode: The arguments for the leases of one group. Before those of all groups come two: the first is the time.
-        second: The other one; None = the channel of the queue.
+        store: The store of the leases.
+        script: Returns the positions (from 0, within its call) of the refused jobs, and the ids of those refused
+            because their record is gone.
+        leases: Any number of leases, in any partitions.
+        encode: Returns the arguments for the leases of one group. The script gets the time and *second* before them.
+        second: The second argument of the script. None = the channel of the queue.
 
     Raises:
-        BackendError: an error that may pass, once all calls were made. Where a key is of another type, which no repeat
-            would change, the leases are refused instead: recovery takes care of their jobs, and the others are settled.
+        BackendError: The first error, after all calls were made. If a key has the wrong type, a repeat would not help:
+            the error is logged and the leases are refused instead, and recovery handles their jobs.
     """
     store.calls.check_open()
     refused: list[Lease] = []
     sent: list[tuple[Partition, list[Word], list[Lease]]] = []
-    last: dict[Partition, tuple[list[Word], list[Lease]]] = {}  # the call on each partition that has room
+    last: dict[Partition, tuple[list[Word], list[Lease]]] = {}  # the last call on each partition
     for (queue, version, number, token), held in _by_group(leases).items():
         if script is not RENEW and len({lease.job.id for lease in held}) < len(held):
-            held = _without_repeats(held, refused)  # noqa: PLW2901 - what is left of it
+            held = _without_repeats(held, refused)  # noqa: PLW2901 - each job once
         partition = store.keys.partition(queue, version, number)
         for start in range(0, len(held), SLICE):
             some = held[start : start + SLICE]
@@ -113,17 +113,17 @@ def call_on_leases(
                 log.error("%r: %d leases could not be settled or renewed: %s", partition, len(some), answer)
             continue
         if script is not RENEW:
-            store.marks.given_up(partition, len(some))
+            store.marks.ended(partition, len(some))
         places, lost = cast("tuple[list[int], list[bytes]]", answer)
         refused += (some[place] for place in places)
         if lost:
-            message = "%d leased jobs have no record any more, %r the first: something has removed it"
+            message = "the records of %d leased jobs were removed, the first is %r"
             log.warning(message, len(lost), lost[0])
     return refused
 
 
 def _by_group(leases: Iterable[Lease]) -> dict[tuple[str, int, int, str], list[Lease]]:
-    """The leases by queue, version, partition and token."""
+    """Group *leases* by queue, version, partition and token."""
     groups: defaultdict[tuple[str, int, int, str], list[Lease]] = defaultdict(list)
     for lease in leases:
         job = lease.job

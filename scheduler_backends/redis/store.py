@@ -1,4 +1,4 @@
-"""What the hook modules of one backend share."""
+"""State that the hook modules of one backend share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scheduler_backends.redis.serving import Serving
 
 
 class Store:
-    """The connections of one backend, and what is remembered between its calls. Any thread."""
+    """The connections and caches of one backend. Thread-safe."""
 
     def __init__(self, router: Router, config: RedisConfig, retention: Retention, clock: Clock | None) -> None:
         self.config = config
@@ -26,20 +26,21 @@ class Store:
         self.keys = Keys(config.prefix)
         self.calls = Calls(router, clock)
         self.layouts = Layouts(self.calls, self.keys, config)
-        self._serving: PerProcess[Serving] = PerProcess()  # the parent of a fork receives its notifications, no child
+        # Per process: a forked child does not receive the notifications of its parent.
+        self._serving: PerProcess[Serving] = PerProcess()
         self._marks: PerProcess[Marks] = PerProcess()
         self.waiters = WaiterRegistry()
         self.turns = itertools.count()
-        """Which partitions are given one more where a number cannot be split evenly."""
-        self.searched_in_vain: dict[bytes, int] = {}
-        """Partitions whose last search for jobs in no index found none, and how many were missing by the counts."""
+        """Rotates which partitions get one more when a number cannot be split evenly."""
+        self.fruitless_searches: dict[bytes, int] = {}
+        """Partitions whose last search for jobs in no index found none, with the number that was expected."""
 
     @property
     def serving(self) -> Serving:
-        """What this process knows of the queues that it serves."""
+        """The cache of served queues of this process. A forked child has its own."""
         return self._serving.get(lambda: Serving(self.calls, self.layouts, self.keys, self.config.topology_interval))
 
     @property
     def marks(self) -> Marks:
-        """What this process knows of the marks of leases."""
+        """The lease marks written by this process. A forked child has its own."""
         return self._marks.get(lambda: Marks(self.calls, self.keys))

@@ -1,4 +1,4 @@
-"""Which lease tokens are new, so that a repeated lease call is recognised."""
+"""Detection of repeated lease calls, by the numbers of their tokens."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from scheduler.processes import PerProcess
 
 
 class _Used:
-    """One a process: the tokens of a forked child begin at 0 again."""
+    """The highest token number used in this process. A forked child starts again at 0."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()  # guards the number below; re-entrant for finalisers and signal handlers
+        self.lock = threading.RLock()  # guards `highest`; re-entrant for finalisers and signal handlers
         self.highest = -1
 
 
-_used: PerProcess[_Used] = PerProcess()  # not a backend's: a call may be repeated by another backend object
+_used: PerProcess[_Used] = PerProcess()  # per process, not per backend: another backend object may repeat a call
 
 
 def is_first_use(token: str) -> bool:
     """
-    Return whether no lease call can have used *token* before. From now on it counts as used.
+    Return True if no lease call has used *token* before, and mark it as used.
 
-    True is certain: tokens of this process are numbered, and none as high was used in it. False may be a new token all
-    the same, made by another process or used after a later one; it costs the call one look at all partitions.
+    True is certain: the tokens of a process are numbered, and no number as high was used. False is also returned for a
+    new token that another process made, or that is used after a later one. The lease call then asks all partitions for
+    jobs of this token, which costs time but is correct.
     """
     number = own_number(token)
     if number is None:

@@ -1,10 +1,15 @@
 """
-Changing a queue's versions while it is in use.
+Changing the versions of a queue while it is in use.
 
-Why nothing can be stranded: a partition's gate only goes from absent to open to sealed; a new job enters while the gate
-is open, in the same script that looks; every other move stays inside the partition, so one that is sealed and empty is
-so for ever, and the partitions may be looked at one after the other; and a version leaves the list only after all its
-partitions were seen so. Until then every worker looks into it. No step needs two slots at once.
+No job can be stranded, for these reasons:
+
+- The gate of a partition only changes from absent to open to sealed.
+- A new job enters only while the gate is open, and the script that stores it checks the gate.
+- Every other move stays inside the partition. So a partition that is sealed and empty remains empty, and the partitions
+  can be checked one after the other.
+- A version is removed only after all its partitions were found sealed and empty. Until then, workers serve it.
+
+No step needs two cluster slots at once.
 """
 
 from __future__ import annotations
@@ -23,17 +28,21 @@ from scheduler_backends.redis.layouts import ROUNDS
 from scheduler_backends.redis.scripts import COUNTED, DELETE_MOVED, IMPORT_FINISHED, LIST, PURGE, SEAL
 from scheduler_backends.redis.store import Store
 
-BATCH = 200  # finished jobs moved in one step
-CLOSING = 60_000  # milliseconds for which requeue is refused; every step renews it, and a crash ends it by itself
+BATCH = 200  # finished jobs that one step moves or deletes
+CLOSING = 60_000  # milliseconds for which requeue is refused; every step renews them, and after a crash they run out
 
 _FINISHED = (JobState.SUCCEEDED, JobState.DEAD, JobState.CANCELLED)
 
 
 def seal(store: Store, partitions: Sequence[Partition], owner: bytes = b"", *, closing: int = 0) -> dict[JobState, int]:
     """
-    Let no job in any more, and return how many are there, by state.
+    Seal *partitions* against new jobs, and return the number of their jobs by state.
 
-    owner: the completion for which requeue is refused for *closing* ms more. Only that completion ends it.
+    Args:
+        store: The store of the partitions.
+        partitions: Partitions of one version.
+        owner: The completion of the version that refuses requeue, if any. Only the same owner can end the refusal.
+        closing: Milliseconds from now for which requeue is refused. 0 = the refusal of *owner* ends.
     """
     rows: dict[Partition, list[int]] = {}
     left = list(partitions)
@@ -45,19 +54,28 @@ def seal(store: Store, partitions: Sequence[Partition], owner: bytes = b"", *, c
 
 
 def stop_closing(store: Store, partitions: Sequence[Partition], owner: bytes) -> None:
-    """Allow requeue again, as far as *owner* is concerned."""
+    """End the refusal of requeue by *owner*. A failure is only logged."""
     try:
         seal(store, partitions, owner)
-    except BackendError as error:  # it ends by itself, and must not hide what went wrong before
-        log.warning("requeue stays refused for up to %d s: %s", CLOSING // 1000, error)
+    except BackendError as error:  # the refusal runs out anyway, and must not hide an earlier error
+        log.warning("requeue is still refused for up to %d s: %s", CLOSING // 1000, error)
 
 
 def remove_finished(
     store: Store, queue: str, partitions: Sequence[Partition], finished: Finished, owner: bytes
 ) -> None:
-    """Delete the finished jobs of a version, or move them to the active one."""
+    """
+    Delete the finished jobs of a version, or move them to the active version.
+
+    Args:
+        store: The store of the queue.
+        queue: The queue of the version.
+        partitions: The sealed partitions of the version.
+        finished: "purge" = delete the jobs, otherwise move them.
+        owner: The completion whose refusal of requeue each step renews.
+    """
     for partition in partitions:
-        seal(store, [partition], owner, closing=CLOSING)  # those before it may have taken long
+        seal(store, [partition], owner, closing=CLOSING)  # the partitions before it may have taken long
         for state in _FINISHED:
             while _purge(store, partition, state) if finished == "purge" else _move(store, queue, partition, state):
                 seal(store, [partition], owner, closing=CLOSING)
@@ -69,19 +87,19 @@ def _purge(store: Store, partition: Partition, state: JobState) -> int:
 
 
 def _move(store: Store, queue: str, partition: Partition, state: JobState) -> int:
-    """Bring some finished jobs to the active version, then delete them here. Return how many."""
+    """Move up to `BATCH` finished jobs to the active version and return how many were deleted here."""
     start = (b"", b"", b"")
     answer = store.calls.one(LIST, partition, state.encode(), BATCH, *start)
     flat = cast("list[int | bytes | list[bytes]]", answer)[1 + len(start) :]
     views = {cast("bytes", raw): cast("list[bytes]", view) for raw, view in zip(flat[::2], flat[1::2], strict=True)}
     if not views:
         return 0
-    bring(store, queue, views)
+    import_finished(store, queue, views)
     return cast("int", store.calls.one(DELETE_MOVED, partition, state.encode(), *views))
 
 
-def bring(store: Store, queue: str, views: Mapping[bytes, Sequence[bytes]]) -> None:
-    """Store finished jobs, given by id as prelude/view.lua returns them, in the active version of *queue*."""
+def import_finished(store: Store, queue: str, views: Mapping[bytes, Sequence[bytes]]) -> None:
+    """Store finished jobs in the active version of *queue*. *views*: what prelude/view.lua returns, by id."""
     left = dict(views)
     for _ in range(ROUNDS):
         layout = store.layouts.of(queue, fresh=True)
@@ -96,8 +114,8 @@ def bring(store: Store, queue: str, views: Mapping[bytes, Sequence[bytes]]) -> N
                 args += (raw, name, time_ms, record, past, result)
             calls.append(Call(IMPORT_FINISHED, target, tuple(args)))
         shut = []
-        for (target, some), brought in zip(by_partition.items(), store.calls.all(calls), strict=True):
-            if brought:
+        for (target, some), is_open in zip(by_partition.items(), store.calls.all(calls), strict=True):
+            if is_open:
                 for raw in some:
                     del left[raw]
             else:
@@ -105,10 +123,10 @@ def bring(store: Store, queue: str, views: Mapping[bytes, Sequence[bytes]]) -> N
         if not left:
             return
         store.layouts.open(layout, shut)
-    raise BackendUnavailable("the queue's versions change faster than finished jobs can be moved along")
+    raise BackendUnavailable("the queue's versions change faster than finished jobs can be moved")
 
 
 def publish_change(store: Store, queue: str) -> None:
     """Notify the waiters of *queue* that its versions have changed."""
     channel = store.keys.channel(queue)
-    store.calls.run((), [Command(channel, (b"PUBLISH", channel, b"versions"))])  # an ACL may lack the channel
+    store.calls.run((), [Command(channel, (b"PUBLISH", channel, b"versions"))])  # may fail: an ACL may forbid it

@@ -1,4 +1,4 @@
-"""The ability Wakeups: a subscription on a connection of its own, without polling and without a blocking command."""
+"""The ability `Wakeups`, by Pub/Sub on a connection of its own: no polling and no blocking command."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from scheduler_backends.redis.client.node import Connection, socket_of
 from scheduler_backends.redis.errors import translated
 from scheduler_backends.redis.store import Store
 
-_REASONS = {b"r": WakeReason.JOBS_READY, b"d": WakeReason.EARLIER_DUE_TIME}  # any other message may mean both
-ACTIVE_FOR = 1.0  # seconds after a wait for which the next one may be expected
-PING_AFTER = 10.0  # seconds without a message; a connection that was cut off silently is found so
+_REASONS = {b"r": WakeReason.JOBS_READY, b"d": WakeReason.EARLIER_DUE_TIME}  # any other message counts as both
+ACTIVE_FOR = 1.0  # seconds after a wait in which the thread is expected to wait again
+PING_AFTER = 10.0  # seconds without a message; detects a connection that was cut off silently
 
 
 class WaiterHooks:
-    """Wake-ups by published messages."""
+    """The ability `Wakeups`: wake-ups by published messages."""
 
     _store: Store
 
     def waiter(self, queues: Sequence[str]) -> Waiter:
-        """See `Wakeups.waiter`. The connection is one of its own."""
+        """Return a waiter with a connection of its own. See `Wakeups.waiter`."""
         names = check_queues(queues)
         self._store.calls.check_open()
         return RedisWaiter(self._store, names)
 
 
 class RedisWaiter(DescriptorWaiter):
-    """A waiter that other calls may rely on: see `Serving.relies`."""
+    """A waiter whose notifications let other calls skip partitions. See `Serving.relies_on_notifications`."""
 
     def __init__(self, store: Store, queues: Sequence[str]) -> None:
-        self._thread: int | None = None  # that waits, or waited last
-        self._left_at = 0.0  # when it returned from that, by time.monotonic(); inf = it waits
+        self._thread: int | None = None  # the thread that is waiting, or waited last
+        self._left_at = 0.0  # when its wait ended, by time.monotonic(); inf = it is waiting
         super().__init__(store.waiters, queues, lambda _: SubscribedSource(store, self))
 
     def wait(self, timeout: float) -> WakeReason:
@@ -51,15 +51,15 @@ class RedisWaiter(DescriptorWaiter):
             self._left_at = time.monotonic()
 
     def is_active(self) -> bool:
-        """Return True if another thread waits, or has just done so: what is published is then received at once."""
+        """Return whether another thread is waiting, or was within `ACTIVE_FOR`: it then receives messages promptly."""
         return self._thread != threading.get_ident() and time.monotonic() - self._left_at < ACTIVE_FOR
 
 
 class SubscribedSource:
     """
-    A `WakeSource` on the channels of some queues.
+    `WakeSource` on the channels of some queues.
 
-    redis-py shuts down no connection of another process when it is collected.
+    It may be garbage-collected in a forked child: redis-py then does not shut down the parent's connection.
     """
 
     def __init__(self, store: Store, waiter: RedisWaiter) -> None:
@@ -68,9 +68,9 @@ class SubscribedSource:
         self._channels = {store.keys.channel(queue): queue for queue in waiter.queues}
         self._connection: Connection | None = None
         self._own: Ownership | None = None
-        self._descriptor = -1  # of its socket
+        self._descriptor = -1  # of the connection's socket
         self._received_at = 0.0  # when the server last sent something, by time.monotonic()
-        self._pinged_at: float | None = None  # when a reply was asked for that has not come yet
+        self._pinged_at: float | None = None  # when the PING was sent that has no reply yet
 
     def look(self, now: float) -> WakeReason:
         """See `WakeSource.look`."""
@@ -78,14 +78,14 @@ class SubscribedSource:
             if self._connection is None:
                 self._subscribe()
                 return WakeReason.ANY  # earlier messages were not received
-            # Asked each time: the driver, or TLS, may hold what has come already.
+            # Not by select only: the driver or TLS may have buffered messages.
             while self._connection.can_read(0):
                 if reason := self._read(self._connection):
-                    return reason  # the rest is for the next wait: a thread that sleeps must be woken now
+                    return reason  # the next wait reads the rest; a sleeping thread must be woken now
             self._check_health(self._connection, now)
         except BackendClosed:
             raise
-        except Exception as error:  # whatever the driver, the system or foreign messages raise
+        except Exception as error:  # the driver, the system or unexpected messages raise any error
             raise translated(error) from error
         return WakeReason.NONE
 
@@ -101,11 +101,11 @@ class SubscribedSource:
 
     def close(self) -> None:
         """See `WakeSource.close`."""
-        self._store.serving.lost(self._waiter)
+        self._store.serving.unsubscribed(self._waiter)
         if self._connection is not None:
             if self._own is not None and not self._own.is_mine():
                 with contextlib.suppress(OSError):
-                    socket_of(self._connection).detach()  # else its number would be closed
+                    socket_of(self._connection).detach()  # the number may be another file's by now
             self._connection.disconnect()
             self._connection = self._own = None
 
@@ -120,7 +120,7 @@ class SubscribedSource:
         self._store.serving.subscribed(self._waiter)
 
     def _read(self, connection: Connection) -> WakeReason:
-        """Read a message, as prelude/wake.lua writes it. NONE where it is a reply to PING."""
+        """Read a message published by prelude/wake.lua and return its reason. NONE for any other reply."""
         message = connection.read_response()
         self._received_at, self._pinged_at = time.monotonic(), None
         if not isinstance(message, list) or message[0] != b"message":
@@ -131,7 +131,7 @@ class SubscribedSource:
         return reason
 
     def _check_health(self, connection: Connection, now: float) -> None:
-        """Ask for a reply of a server that sends nothing, and raise if it does not come."""
+        """Send a PING after `PING_AFTER` seconds of silence. Raise `TimeoutError` if no reply comes in time."""
         if self._pinged_at is None:
             if now >= self._received_at + PING_AFTER:
                 connection.send_packed_command(connection.pack_command(b"PING"), False)

@@ -117,7 +117,7 @@ def test_the_first_lease_finds_the_job_behind_a_cancelled_backlog(
 def test_a_partition_that_has_told_of_more_is_asked_although_its_hint_is_gone(new_backend, redis_url, monkeypatch):
     """Other calls of the same backend take hints too, in other threads."""
     backend = new_backend(redis_url, partitions=8)
-    monkeypatch.setattr(Served, "has_ready", lambda served, partition: None)
+    monkeypatch.setattr(Served, "note_ready", lambda served, partition: None)
     add(backend, "one")
     assert [one.job.id for one in lease(backend)] == ["one"]
 

@@ -149,7 +149,7 @@ def test_jobs_that_are_known_cost_no_work_for_partitions_of_which_nothing_is_kno
         return count
 
     usual = min(steps() for _ in range(4))  # one call in a few looks at others in turn
-    worker._store.serving.doubt()  # as after a lost connection: any partition may have jobs
+    worker._store.serving.note_outage()  # as after a lost connection: any partition may have jobs
     assert min(steps() for _ in range(4)) < 2 * usual
 
 

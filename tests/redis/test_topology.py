@@ -159,7 +159,7 @@ def test_a_finished_job_that_is_there_already_is_kept_when_moved(new_backend, re
     layout = backend._store.layouts.of("default", fresh=True)
     (old,) = layout.versions[1]
     _, _, _, _, *flat = backend._store.calls.one(scripts.LIST, old, b"dead", 100, b"", b"", b"")
-    versions.bring(backend._store, "default", dict(zip(flat[::2], flat[1::2], strict=True)))
+    versions.import_finished(backend._store, "default", dict(zip(flat[::2], flat[1::2], strict=True)))
     assert backend.complete_draining_version("default", 1, finished="move").draining == ()
     jobs = backend.get("default", names("job", 450))
     assert len(jobs) == 450
@@ -281,11 +281,11 @@ def test_nobody_else_ends_the_protection_of_a_move(new_backend, redis_url, monke
     mover.bury([Failure(lease=one) for one in lease(mover)])
     assert stale.get("default", ["job"])["job"].queue_version == 1  # it will not look again
     mover.promote_queue_version("default", 2, 1)
-    bring = versions.bring
+    import_finished = versions.import_finished
     answers = []
 
-    def bring_and_be_disturbed(store, queue, views):
-        bring(store, queue, views)
+    def import_and_be_disturbed(store, queue, views):
+        import_finished(store, queue, views)
         if meddle == "refused":
             with pytest.raises(TopologyError):
                 other.complete_draining_version("default", 1)
@@ -293,7 +293,7 @@ def test_nobody_else_ends_the_protection_of_a_move(new_backend, redis_url, monke
             other.promote_queue_version("default", 2, 1)
         answers.extend(stale.requeue("default", ["job"]))
 
-    monkeypatch.setattr(versions, "bring", bring_and_be_disturbed)
+    monkeypatch.setattr(versions, "import_finished", import_and_be_disturbed)
     mover.complete_draining_version("default", 1, finished="move")
     assert [(one.moved, one.state) for one in answers] == [(False, JobState.DEAD)]
     (row,) = mover.stats(["default"])

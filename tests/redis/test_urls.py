@@ -152,7 +152,7 @@ def test_a_client_s_settings_are_used_but_nothing_is_sent_twice(caplog):
     assert made["retry"].get_retries() == 0
     assert not made["encoder"].decode_responses
     (record,) = caplog.records
-    assert "again, up to" in record.getMessage()
+    assert "repeats commands" in record.getMessage()
 
 
 def test_a_client_that_sends_nothing_twice_is_taken_without_a_word(caplog):

@@ -1,4 +1,4 @@
-"""Routing in a Redis Cluster: which node has which slot, and what to do while slots move."""
+"""Routing in a Redis Cluster: maps slots to nodes, and follows slots that move."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import ClassVar, TypeVar
 from redis.crc import key_slot
 from redis.exceptions import AskError, ClusterDownError, MovedError, ResponseError, TryAgainError
 
-from scheduler_backends.redis.client.node import Command, Connection, Line, Node
+from scheduler_backends.redis.client.node import Command, Connection, Node, PooledConnection
 
 SLOTS = 16_384
 TRIES = 8
-FIRST_PAUSE = 0.01  # seconds; doubled at each try, so that all tries together take about a second
+FIRST_PAUSE = 0.01  # seconds; doubled each time, so all tries together take about a second
 
 Address = tuple[str, int]
 T = TypeVar("T")
@@ -23,28 +23,28 @@ slot_of = lru_cache(maxsize=65_536)(key_slot)
 
 class Cluster:
     """
-    A router over the nodes of a cluster. Callable from any thread.
+    Router to the nodes of a cluster. Thread-safe.
 
-    The map of slots is read when first needed, when a node fails, and when a node replies that a slot has moved. It is
-    replaced as a whole, so it needs no lock: two threads may read it at once, and either result is right.
+    The map of slots is read on first use, and again after a node has failed or has replied that a slot has moved. It
+    needs no lock, since it is replaced as a whole: two threads may read it at once, and either result is right.
     """
 
     in_order: ClassVar[bool] = False
 
     def __init__(self, make: Callable[..., Connection], start: Sequence[Address]) -> None:
-        self._make = make  # takes an address, and settings that differ
+        self._make = make  # takes an address, and settings to override
         self._start = tuple(start)
         self._nodes: dict[Address, Node] = {}
-        self._slots: list[Address] = []  # empty = not known, or not to be trusted any more
+        self._slots: list[Address] = []  # empty = unknown or outdated
 
     def run(self, commands: Sequence[Command]) -> list[object]:
-        """As `Node.run`; commands that a node refused because their slot moves are sent to where it is."""
+        """Run commands like `Node.run`. Those refused because their slot moves are sent again, to its new node."""
         answers: list[object] = [None] * len(commands)
         left = list(range(len(commands)))
         for attempt in range(TRIES):
             try:
                 owners = {number: self._owner(commands[number].key) for number in left}
-            except Exception as error:  # noqa: BLE001 - whatever the driver or the system raises
+            except Exception as error:  # noqa: BLE001 - the driver or the system raises any error
                 for number in left:
                     answers[number] = error
                 return answers
@@ -53,15 +53,15 @@ class Cluster:
             if not left:
                 break
             if attempt:
-                time.sleep(FIRST_PAUSE * 2**attempt)  # a slot is being moved, and there is no event at its end
+                time.sleep(FIRST_PAUSE * 2**attempt)  # a slot is moving, and no event reports the end of that
         return answers
 
     def subscriber(self) -> Connection:
-        """As `Node.subscriber`. Published messages reach every node of a cluster."""
+        """Connect to any node: published messages reach all nodes. See `Node.subscriber`."""
         return self._first(lambda address: self._node(address).subscriber())
 
     def close(self) -> None:
-        """As `Node.close`."""
+        """Close the connections to all nodes. See `Node.close`."""
         for node in tuple(self._nodes.values()):
             node.close()
 
@@ -69,28 +69,28 @@ class Cluster:
         by_node: dict[Address, list[int]] = {}
         for number, address in owners.items():
             by_node.setdefault(address, []).append(number)
-        under_way: list[tuple[Node, Line, list[int]]] = []
-        for address, numbers in by_node.items():  # all is written before anything is read
+        under_way: list[tuple[Node, PooledConnection, list[int]]] = []
+        for address, numbers in by_node.items():  # everything is written before anything is read
             node = self._node(address)
             try:
-                line = node.send([commands[number].words for number in numbers])
-            except Exception as error:  # noqa: BLE001 - whatever the driver or the system raises
+                pooled = node.send([commands[number].words for number in numbers])
+            except Exception as error:  # noqa: BLE001 - the driver or the system raises any error
                 self._slots = []
                 for number in numbers:
                     answers[number] = error
             else:
-                under_way.append((node, line, numbers))
-        for node, line, numbers in under_way:
-            received = node.receive(line, len(numbers))
+                under_way.append((node, pooled, numbers))
+        for node, pooled, numbers in under_way:
+            received = node.receive(pooled, len(numbers))
             for number, answer in zip(numbers, received, strict=True):
                 answers[number] = answer
                 if isinstance(answer, Exception) and not isinstance(answer, ResponseError):
-                    self._slots = []  # the node is gone: another may have its slots soon
+                    self._slots = []  # the node failed: another may take over its slots
 
     def _is_refused(self, command: Command, answers: list[object], number: int, asked: Address) -> bool:
-        """Whether the command surely had no effect and is to be sent again; an ASK is followed here."""
+        """Return whether the command certainly had no effect and must be sent again. Follows ASK redirections."""
         answer = answers[number]
-        if isinstance(answer, MovedError):  # before AskError, of which it is a kind
+        if isinstance(answer, MovedError):  # first, since it is a subclass of AskError
             self._slots = []
             return True
         if isinstance(answer, AskError):
@@ -126,15 +126,15 @@ class Cluster:
         return slots
 
     def _first(self, ask: Callable[[Address], T]) -> T:
-        """Return what the first node has answered that could, or raise the last error."""
+        """Call *ask* with one node after the other until it succeeds. Return its result or raise the last error."""
         failure: Exception = ClusterDownError("no node of the cluster is known")
         for address in dict.fromkeys((*self._nodes, *self._start)):
             try:
                 return ask(address)
-            except Exception as error:  # noqa: BLE001 - whatever the driver or the system raises
+            except Exception as error:  # noqa: BLE001 - the driver or the system raises any error
                 failure = error
         raise failure
 
 
 Router = Node | Cluster
-"""Sends each command to the node that serves its key. Any thread. Connects when first used, and again after a fork."""
+"""Sends each command to the node that serves its key. Thread-safe. Connects on first use, and again after a fork."""

@@ -1,4 +1,4 @@
-"""The settings of our connections, and routers that connect as a client of the user's would."""
+"""Connection settings, and routers that connect with the settings of a given client."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from scheduler_backends.redis.client.cluster import Address, Cluster, Router
 from scheduler_backends.redis.client.node import Connection, Node
 from scheduler_backends.redis.errors import log
 
-# The driver's own keyword arguments for a connection: it types them as loosely.
+# Keyword arguments for the driver's connections, which are typed as loosely there.
 Settings = dict[str, Any]
 
 
 def fixed(timeout: float) -> Settings:
-    """What every connection of ours has: bounded waits, bytes in and out, and nothing repeated."""
+    """Return the settings common to all connections: bounded waits, raw bytes, no retries. *timeout*: in seconds."""
     return {
         "socket_timeout": timeout,
         "socket_connect_timeout": timeout,
@@ -33,11 +33,11 @@ def fixed(timeout: float) -> Settings:
 
 
 def own(given: Mapping[str, Any], timeout: float) -> Settings:
-    """A client's settings for connections of our own; its time-outs are kept where it has some."""
+    """Return the settings *given* by a client, adapted for our connections. Its time-outs take precedence."""
     settings = {
         name: value
         for name, value in given.items()
-        # What ties a connection to its client: caches, notices of maintenance, registries.
+        # These tie a connection to its client: caches, maintenance notifications, registries.
         if not name.startswith(("maint", "oss_", "orig_", "cache", "himport", "event_dispatcher", "retry_on_timeout"))
     }
     always = fixed(timeout)
@@ -48,17 +48,17 @@ def own(given: Mapping[str, Any], timeout: float) -> Settings:
 
 
 def one_node(connection_class: Callable[..., Connection], settings: Settings, *, keep: object = None) -> Node:
-    """A router with one server; *keep* lives as long as it does."""
+    """Return a router to one server, which keeps a reference to *keep*."""
 
     def make(**changes: object) -> Connection:
-        _ = keep  # alive as long as this function is
+        _ = keep  # holds the reference as long as this function exists
         return connection_class(**(settings | changes))
 
     return Node(make)
 
 
 def cluster_of(connection_class: Callable[..., Connection], settings: Settings, start: list[Address]) -> Cluster:
-    """A router over a cluster that is found from the nodes in *start*."""
+    """Return a router to the cluster that is discovered from the nodes in *start*."""
 
     def make(address: Address, **changes: object) -> Connection:
         return connection_class(host=address[0], port=address[1], **(settings | changes))
@@ -67,14 +67,23 @@ def cluster_of(connection_class: Callable[..., Connection], settings: Settings, 
 
 
 def router_for_client(client: object, timeout: float) -> Router:
-    """A router that connects as the client of redis-py (or one made like it) does, by connections of its own."""
+    """
+    Return a router with the settings of *client*, and with connections of its own.
+
+    Args:
+        client: A synchronous client of redis-py, or of a library derived from it.
+        timeout: Seconds, used if the client sets no time-out.
+
+    Raises:
+        ConfigError: *client* is not such a client.
+    """
     if inspect.iscoroutinefunction(getattr(client, "execute_command", None)):
         raise ConfigError("client_or_url", "must be a synchronous client, not one of redis.asyncio")
     nodes = getattr(client, "nodes_manager", None)
     if nodes is not None:
         _warn_of_resends(getattr(client, "retry", None))
         settings = own(nodes.connection_kwargs, timeout)
-        for name in ("redis_connect_func", "parser_class", "host", "port"):  # for the cluster client itself
+        for name in ("redis_connect_func", "parser_class", "host", "port"):  # specific to the cluster client
             settings.pop(name, None)
         tls = bool(settings.pop("ssl", False))
         start = [(node.host, int(node.port)) for node in tuple(nodes.startup_nodes.values())]
@@ -85,12 +94,12 @@ def router_for_client(client: object, timeout: float) -> Router:
     _warn_of_resends(pool.connection_kwargs.get("retry"))
     if not issubclass(pool.connection_class, driver.AbstractConnection):
         return one_node(_class_like(pool.connection_class), _known_to_the_driver(own(pool.connection_kwargs, timeout)))
-    # The pool itself stays in use behind Sentinel: its connections ask it for the master, and hold it weakly.
+    # Keep the client: behind Sentinel, connections ask its pool for the master, but only hold a weak reference to it.
     return one_node(pool.connection_class, own(pool.connection_kwargs, timeout), keep=client)
 
 
 def _class_like(other: type) -> Callable[..., Connection]:
-    """The driver's class in place of that of a similar client, such as valkey-py's, which has errors of its own."""
+    """Return redis-py's counterpart of a connection class of a driver like valkey-py, whose errors differ."""
     if "Sentinel" in other.__name__:
         raise ConfigError("client_or_url", "must be a client of redis-py behind Sentinel, or a redis+sentinel:// URL")
     if "Unix" in other.__name__:
@@ -108,8 +117,8 @@ def _warn_of_resends(retry: Retry | None) -> None:
     retries = retry.get_retries() if retry is not None else 0
     if retries:
         log.warning(
-            "the Redis client given to the backend sends a command whose answer was lost again, up to %d times; a "
-            "queue must not. The backend therefore uses connections of its own, which send nothing twice; give it a "
-            "URL, or a client made with retry=Retry(NoBackoff(), 0), for this warning to go away",
+            "the given Redis client repeats commands whose reply was lost, up to %d times, which is unsafe for a "
+            "queue. The backend therefore uses connections of its own, without retries. To avoid this warning, pass a "
+            "URL, or a client made with retry=Retry(NoBackoff(), 0)",
             retries,
         )

@@ -1,4 +1,4 @@
-"""One server: its connections, and a round trip on one of them."""
+"""One server: its pooled connections, and round trips on them."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ Word = bytes | int
 _pack: Callable[[tuple[Word, ...]], bytes] | None
 try:
     from hiredis import pack_command as _pack  # type: ignore[assignment]  # its tuple is typed too narrow
-except ImportError:  # the driver packs as well, a little slower
+except ImportError:  # the driver's own packing is a little slower
     _pack = None
 
-IDLE_CONNECTIONS = 32  # kept by a node; a burst of threads may use more
+IDLE_CONNECTIONS = 32  # the maximum kept by a node; more may be in use at the same time
 LATE = "no answer within the timeout of the connection"
-LOOK_AFTER = 0.1  # seconds that a connection may be idle before it is looked at whether it is still one
+LOOK_AFTER = 0.1  # seconds: a connection that was idle for longer is checked before it is used
 
 
 class Connection(Protocol):
-    """What is used of a connection of redis-py, which does not type it, or of a driver made like it."""
+    """The parts of a redis-py connection that are used here. redis-py itself does not type them."""
 
     def connect(self) -> None: ...
     def disconnect(self) -> None: ...
@@ -42,30 +42,30 @@ class Connection(Protocol):
 
 
 class Command(NamedTuple):
-    """A command and the hash tag or key that decides which node of a cluster serves it."""
+    """A command, with the key or hash tag that decides which node of a cluster serves it."""
 
     key: bytes
     words: tuple[Word, ...]
 
 
-class Line:
-    """A connection between two uses."""
+class PooledConnection:
+    """A connection that can be reused, with the process that opened it and the time of its last use."""
 
     __slots__ = ("_poller", "_process", "_used_at", "connection")
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self._poller = select.poll()  # kept: the driver's can_read makes one each time
+        self._poller = select.poll()  # reused: the driver's can_read creates one for each call
         self._poller.register(socket_of(connection), select.POLLIN)
         self._process = process()
         self._used_at = time.monotonic()
 
     def is_own(self) -> bool:
-        """Whether this process has made it. A child of a fork closes its parent's, which stay open for the parent."""
+        """Return whether this process has opened it. A forked child closes its copies; the parent's stay open."""
         return self._process == process()
 
     def is_usable(self) -> bool:
-        """Whether nothing was received since the last command: an end of file, or an answer to an older one."""
+        """Return whether this process opened it and nothing, such as an end of file, arrived while it was idle."""
         return self.is_own() and (time.monotonic() - self._used_at < LOOK_AFTER or not self._poller.poll(0))
 
     def used(self) -> None:
@@ -74,81 +74,81 @@ class Line:
 
 
 class Node:
-    """One server: its idle connections, and how to make more of them. Alone, it is the router for all keys."""
+    """One server and its idle connections. As a router, it serves all keys. Thread-safe."""
 
     in_order: ClassVar[bool] = True
-    """Whether the commands of one `run` are carried out in their order: on one server, and not on several."""
+    """Whether the commands of one `run` are executed in their order. True for one server only, not for a cluster."""
 
     def __init__(self, make: Callable[..., Connection]) -> None:
-        self._make = make  # takes settings that differ
-        self._idle: list[Line] = []  # appends and pops are atomic: no lock, so nothing that a fork could break
+        self._make = make  # takes settings to override
+        self._idle: list[PooledConnection] = []  # no lock, which a fork could break: append and pop are atomic
         self._checked = False
         self._closed = False
 
-    def send(self, commands: Sequence[tuple[Word, ...]]) -> Line:
-        """Write *commands*; the answers are to be read with `receive`. Raises the driver's errors."""
-        line = self._take()
+    def send(self, commands: Sequence[tuple[Word, ...]]) -> PooledConnection:
+        """Send *commands* and return the connection, for `receive` to read the answers. Raises the driver's errors."""
+        pooled = self._take()
         try:
-            line.connection.send_packed_command([_packed(line.connection, commands)], False)
+            pooled.connection.send_packed_command([_packed(pooled.connection, commands)], False)
         except BaseException as error:
-            self._lost(line)
+            self._lost(pooled)
             if isinstance(error.__context__, BlockingIOError):
                 raise RedisTimeoutError(LATE) from error
             raise
-        return line
+        return pooled
 
-    def receive(self, line: Line, count: int) -> list[object]:
-        """Read *count* answers. From the first lost one on, the error stands in place of each."""
+    def receive(self, pooled: PooledConnection, count: int) -> list[object]:
+        """Read and return *count* answers. If the connection fails, each missing answer is the error."""
         answers: list[object] = []
-        read = line.connection.read_response
+        read = pooled.connection.read_response
         is_left = False
         try:
             while len(answers) < count:
                 try:
                     answers.append(read())
-                except ReadOnlyError:  # a master that was demoted: no connection to it is of use any more
+                except ReadOnlyError:  # a demoted master: all connections to it are useless
                     raise
                 except ResponseError as error:
-                    # Of a server that may not be the master any more: a new connection asks Sentinel, or DNS, again.
+                    # The server may not be the master any more. A new connection asks Sentinel or DNS again.
                     is_left |= isinstance(error, MasterDownError) or str(error).startswith("NOREPLICAS")
                     answers.append(error)
-        except Exception as error:  # noqa: BLE001 - whatever the driver or the system raises
-            self._lost(line)
+        except Exception as error:  # noqa: BLE001 - the driver or the system raises any error
+            self._lost(pooled)
             lost = RedisTimeoutError(LATE) if isinstance(error.__context__, BlockingIOError) else error
             return answers + [lost] * (count - len(answers))
-        except BaseException:  # an interrupt: the answers that are left would be taken for those of a later command
-            line.connection.disconnect()
+        except BaseException:  # an interrupt: a later command would read the remaining answers as its own
+            pooled.connection.disconnect()
             raise
         if is_left:
             self.forget()
-        if is_left or self._closed or len(self._idle) >= IDLE_CONNECTIONS or not line.is_own():
-            line.connection.disconnect()
+        if is_left or self._closed or len(self._idle) >= IDLE_CONNECTIONS or not pooled.is_own():
+            pooled.connection.disconnect()
         else:
-            line.used()
-            self._idle.append(line)
+            pooled.used()
+            self._idle.append(pooled)
         return answers
 
     def run(self, commands: Sequence[Command]) -> list[object]:
         """
-        Return the answers, in order; an exception stands where a command failed or its answer was lost.
+        Run *commands* in one round trip and return their answers in order.
 
-        Nothing is sent again that may have had an effect.
+        The answer of a command that failed, or whose reply was lost, is an exception. No command is sent again.
         """
         try:
-            line = self.send([command.words for command in commands])
-        except Exception as error:  # noqa: BLE001 - whatever the driver, the system or a provider of credentials raises
+            pooled = self.send([command.words for command in commands])
+        except Exception as error:  # noqa: BLE001 - the driver or a credential provider raises any error
             return [error] * len(commands)
-        return self.receive(line, len(commands))
+        return self.receive(pooled, len(commands))
 
     def subscriber(self) -> Connection:
-        """Connect once more, for the caller alone, speaking RESP2 (where messages are plain answers)."""
+        """Return a new connection for the caller, which uses RESP2, where messages are ordinary replies."""
         connection = self._make(protocol=2)
         with _closed_after_errors(connection):
             connection.connect()
         return connection
 
     def forget(self) -> None:
-        """Drop the idle connections: what broke one has most likely broken all."""
+        """Close the idle connections: an error of one has most likely affected all."""
         while self._idle:
             try:
                 self._idle.pop().connection.disconnect()
@@ -156,23 +156,23 @@ class Node:
                 return
 
     def close(self) -> None:
-        """Drop the idle connections now, and those in use when they come back."""
+        """Close the idle connections now, and those in use when they are returned."""
         self._closed = True
         self.forget()
 
-    def _lost(self, line: Line) -> None:
-        line.connection.disconnect()
+    def _lost(self, pooled: PooledConnection) -> None:
+        pooled.connection.disconnect()
         self.forget()
 
-    def _take(self) -> Line:
+    def _take(self) -> PooledConnection:
         while self._idle:
             try:
-                line = self._idle.pop()
+                pooled = self._idle.pop()
             except IndexError:
                 break
-            if line.is_usable():
-                return line
-            line.connection.disconnect()
+            if pooled.is_usable():
+                return pooled
+            pooled.connection.disconnect()
         connection = self._make()
         with _closed_after_errors(connection):
             connection.connect()
@@ -180,12 +180,12 @@ class Node:
                 self._checked = True
                 _warn_of_eviction(connection)
             _wait_in_kernel(socket_of(connection))
-            return Line(connection)
+            return PooledConnection(connection)
 
 
 @contextmanager
 def _closed_after_errors(connection: Connection) -> Iterator[None]:
-    # The driver closes after its own errors only: not after those of a provider of credentials, or an interrupt.
+    # The driver closes a connection after its own errors, but not after those of a credential provider or an interrupt.
     try:
         yield
     except BaseException:
@@ -194,7 +194,7 @@ def _closed_after_errors(connection: Connection) -> Iterator[None]:
 
 
 def socket_of(connection: Connection) -> socket.socket:
-    """Its socket, which the driver keeps to itself; it has no way to wait for that and for something else at once."""
+    """Return the socket of *connection*. The driver keeps it private and cannot wait for several at once."""
     found = vars(connection).get("_sock")
     if not isinstance(found, socket.socket):
         raise OSError("the connection is gone")
@@ -203,13 +203,13 @@ def socket_of(connection: Connection) -> socket.socket:
 
 def _wait_in_kernel(connected: socket.socket) -> None:
     """
-    Let the kernel bound the waits of a socket.
+    Let the kernel enforce the time-out of a socket, which saves a system call for each send and receive.
 
-    With a time-out of Python's own, each send and each receive is two system calls: a poll comes first. A wait that is
-    too long then ends in BlockingIOError, of which the driver makes a ConnectionError and we make a TimeoutError.
+    With a time-out of Python's, a poll precedes each of them. When the kernel's time-out expires, BlockingIOError is
+    raised. The driver converts it to a ConnectionError, and `Node` converts that to a TimeoutError.
     """
     timeout = connected.gettimeout()
-    if timeout and type(connected) is socket.socket and sys.platform == "linux":  # TLS has its own way of waiting
+    if timeout and type(connected) is socket.socket and sys.platform == "linux":  # a TLS socket waits differently
         seconds, rest = divmod(timeout, 1.0)
         limit = struct.pack("@ll", int(seconds), int(rest * 1_000_000))
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
@@ -218,13 +218,13 @@ def _wait_in_kernel(connected: socket.socket) -> None:
 
 
 def _packed(connection: Connection, commands: Sequence[tuple[Word, ...]]) -> bytes:
-    if _pack is not None:  # not by way of the driver, which looks at the type of each word first
+    if _pack is not None:  # faster than the driver's method, which checks the type of each word
         return b"".join([_pack(words) for words in commands])
     return b"".join([part for words in commands for part in connection.pack_command(*words)])
 
 
 def _warn_of_eviction(connection: Connection) -> None:
-    """Warn once about a server that evicts keys when its memory is full: it loses jobs."""
+    """Log a warning if the server may evict keys when its memory is full, since that loses jobs."""
     try:
         connection.send_packed_command(connection.pack_command(b"CONFIG", b"GET", b"maxmemory-policy"), False)
         answer = connection.read_response()
@@ -235,7 +235,7 @@ def _warn_of_eviction(connection: Connection) -> None:
             error,
         )
         return
-    flat = [*answer.keys(), *answer.values()] if isinstance(answer, dict) else answer  # RESP3 has maps
+    flat = [*answer.keys(), *answer.values()] if isinstance(answer, dict) else answer  # RESP3 returns maps
     policy = flat[-1].decode() if isinstance(flat, list) and flat else "noeviction"
     if policy != "noeviction":
         log.warning(

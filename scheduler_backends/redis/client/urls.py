@@ -1,4 +1,4 @@
-"""From a URL to a router."""
+"""Construction of a router from a URL."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def _cert_reqs(text: str) -> str:
 
 
 def _file(path: str) -> str:
-    # At each connection the driver would raise what looks as if the server were away.
+    # Checked here: the driver would report a missing file as a connection error, as if the server were unavailable.
     if not (os.path.isfile(path) and os.access(path, os.R_OK)):  # noqa: PTH113 - Path.is_file raises for some paths
-        raise ValueError("there is no such file, or it may not be read")
+        raise ValueError("must be a file that exists and can be read")
     return path
 
 
@@ -52,13 +52,23 @@ CONNECTION_OPTIONS: Mapping[str, Parser] = {
     "sentinel_username": str,
     "sentinel_password": str,
 }
-"""Query parameters about the connection; tls is for redis+sentinel:// and redis+cluster://, rediss:// has it."""
+"""Query parameters for the connection. tls is for redis+sentinel:// and redis+cluster://; rediss:// implies it."""
 
 SCHEMES = ("redis", "rediss", "valkey", "valkeys", "unix", "redis+sentinel", "redis+cluster")
 
 
 def router_for_url(url: str, options: Mapping[str, Option], timeout: float) -> Router:
-    """A router for a URL without its query, which was read into *options*."""
+    """
+    Return a router for a URL.
+
+    Args:
+        url: The URL without its query.
+        options: The query, parsed.
+        timeout: Seconds for a connection attempt, and for a reply.
+
+    Raises:
+        ConfigError: The URL or an option is wrong.
+    """
     parts = split(url)
     scheme = parts.scheme
     if scheme not in SCHEMES:
@@ -95,7 +105,7 @@ def _tls_settings(options: Mapping[str, Option], *, tls: bool) -> Settings:
         for name in settings:
             raise ConfigError(name, "is for TLS only: rediss://, valkeys:// or tls=true")
     if settings.get("ssl_cert_reqs") == "none" and settings.setdefault("ssl_check_hostname", False):
-        raise ConfigError("ssl_check_hostname", "cannot be true where ssl_cert_reqs is none")
+        raise ConfigError("ssl_check_hostname", "cannot be true if ssl_cert_reqs is none")
     return settings
 
 
@@ -116,7 +126,7 @@ def _sentinel(
 
 
 def _hosts(parts: SplitResult, settings: Settings) -> list[Address]:
-    """The hosts of a URL; user and password go into *settings*."""
+    """Return the hosts of a URL, and store its user and password in *settings*."""
     user, _, rest = parts.netloc.rpartition("@")
     name, _, password = user.partition(":")
     if name:
@@ -132,7 +142,7 @@ def _address(text: str, port: int) -> Address:
     if not colon or text.endswith("]"):
         host, number = text, str(port)
     if not number.isdecimal() or not 0 < int(number) < 65_536:  # noqa: PLR2004 - the range of ports
-        raise ConfigError("url", "has a port that is none")
+        raise ConfigError("url", "has an invalid port")
     return host.strip("[]") or "localhost", int(number)
 
 

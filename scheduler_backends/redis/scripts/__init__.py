@@ -1,11 +1,11 @@
 """
-The Lua scripts, one file a move, read once. A file opens with its signature, which is also what this module reads:
+The Lua scripts, one file per operation, loaded on import. Each file begins with a signature that this module parses:
 
-    #!lua flags=…          flags for the server
+    #!lua flags=…          flags for the server: see Redis' documentation of scripts
     -- NAME: what it does
-    -- KEYS     names of keys, declared in this order; each is a local of that name in the script
+    -- KEYS     names of the keys, in this order; each becomes a local variable
     -- ARGV     arguments
-    -- uses     files of prelude/ put before it
+    -- uses     files of prelude/ that are prepended
     -- returns  what the script returns
 """
 
@@ -20,7 +20,7 @@ from typing import Final
 from scheduler.states import JobState
 
 SLICE: Final = 1_000
-"""Jobs in one script: Lua's unpack ends near 8,000 values."""
+"""Maximum number of jobs in one script call: Lua's unpack fails near 8,000 values."""
 
 COUNTED: Final = tuple(JobState)
 """The states in the order in which stats.lua and seal.lua count them."""
@@ -28,7 +28,7 @@ COUNTED: Final = tuple(JobState)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Script:
-    """One script, ready to be sent."""
+    """One script, with the text and hash that are sent."""
 
     name: str
     keys: tuple[str, ...]

@@ -3,7 +3,7 @@
 -- KEYS     jobs leased expiry lease_members history dead
 -- ARGV     now, 1 kept | 0 deleted at once, then per job: id, group, 1 | 0 the attempt counts, error text ('' none)
 -- uses     clock groups settle history
--- returns  numbers (from 0) of the refused, and the ids of those among them whose record is gone: their leases end
+-- returns  positions (from 0) of the refused jobs, and the ids of those refused because their record is gone: their leases end
 local now = clock(ARGV[1])
 local now_ms = string.format('%.0f', math.floor(now / 1000))
 local ids, groups = jobs_in_arguments(4)

@@ -3,7 +3,7 @@
 -- KEYS     meta jobs scheduled waiting ready0 ready1 ready2 ready3 tombstones leased expiry lease_members history dead succeeded cancelled results
 -- ARGV     now, 1 kept | 0 deleted at once, ids
 -- uses     clock record ready tombstones due groups states view
--- returns  per id: '' no such job | '!' moved | the state that forbids it
+-- returns  per id: '' no such job | '!' moved | the state of the job, which is not moved
 local now_ms = math.floor(clock(ARGV[1]) / 1000)
 local kept = ARGV[2] == '1'
 local allowed = {scheduled = scheduled, retry_wait = waiting, ready = false}
@@ -30,8 +30,8 @@ for k = 3, #ARGV do
             call('ZREM', index, id)
         else
             local level = level_of(job[2])
-            -- Where the level is damaged, the tombstone would count for the wrong list. The entry stays, and the lease
-            -- call that takes it finds that the job cannot be read, and that it is cancelled.
+            -- If the level is damaged, the tombstone would count for the wrong list, so none is written. A lease call then
+            -- takes the entry, and quarantine finds that the job cannot be read and is cancelled.
             if is_sound(job[2]) then
                 local field = level .. ':' .. id
                 call('HSET', tombstones, field, (tonumber(call('HGET', tombstones, field) or '0') or 0) + 1)

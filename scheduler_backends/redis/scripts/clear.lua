@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- clear: removes what an empty, sealed partition leaves behind; its gate stays
+-- clear: removes the remaining keys of an empty, sealed partition, except for its gate
 -- KEYS     meta jobs ready0 ready1 ready2 ready3 tombstones leased history cancel_marks successors notes
 -- ARGV
 -- uses     ready

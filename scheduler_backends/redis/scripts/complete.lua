@@ -4,8 +4,8 @@
 -- ARGV     now, 0 deleted at once | 1 kept, then per group: group, number of ids, ids, (if kept) as many results:
 --          '' none | '=' result
 -- uses     clock groups
--- returns  numbers (from 0, over all ids) of the refused, and the ids of those among them that would be kept and whose
---          record is gone: their leases end
+-- returns  positions (from 0, over all ids) of the refused jobs, and (if kept) the ids of those refused because their record
+--          is gone: their leases end
 local kept = ARGV[2] == '1'
 local now = kept and string.format('%.0f', math.floor(clock(ARGV[1]) / 1000))
 local past = call('EXISTS', history) == 1
@@ -14,7 +14,7 @@ while at < #ARGV do
     local group, count = ARGV[at], tonumber(ARGV[at + 1])
     local first, last = at + 2, at + 1 + count
     local holders = call('HMGET', leased, unpack(ARGV, first, last))
-    local mine = ARGV -- those that are held: nearly always all, and then a part of ARGV as it is
+    local mine = ARGV -- the ids that are held: nearly always all, and then a slice of ARGV is used without a copy
     for k = 1, count do
         if holders[k] ~= group then
             refused[#refused + 1] = place + k - 1
@@ -48,7 +48,7 @@ while at < #ARGV do
             call('HDEL', jobs, unpack(mine, first, last))
             if past then call('HDEL', history, unpack(mine, first, last)) end
         end
-        let_go(group, call('HDEL', leased, unpack(mine, first, last)))
+        reduce_held(group, call('HDEL', leased, unpack(mine, first, last)))
     end
     place = place + count
     at = at + 2 + count + (kept and count or 0)

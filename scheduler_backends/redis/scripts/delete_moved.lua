@@ -2,8 +2,8 @@
 -- delete_moved: deletes finished jobs that were moved to another version
 -- KEYS     jobs history dead succeeded cancelled results
 -- ARGV     state, ids
--- uses     meant
--- returns  how many were deleted
+-- uses     entries
+-- returns  number of jobs deleted
 local index = ({dead = dead, succeeded = succeeded, cancelled = cancelled})[ARGV[1]]
 local gone = {}
 for k = 2, #ARGV do

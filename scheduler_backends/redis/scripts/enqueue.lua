@@ -1,10 +1,10 @@
 #!lua
--- enqueue: -> scheduled or ready. Refused as a whole when memory is full: no allow-oom flag here.
+-- enqueue: -> scheduled or ready. Without the flag allow-oom, so the whole call is refused when memory is full.
 -- KEYS     meta jobs scheduled ready0 ready1 ready2 ready3 leased expiry lease_members history
 -- ARGV     now, channel, then per job: id, when, body
 --          when: '' now | '@' 8 bytes run_at us, due ms in digits | '+' delay us in digits
 -- uses     clock ready due wake groups
--- returns  now us, 0 | 1 gate open, then per job whose id is there already: its number (from 1), below 0 where the stored
+-- returns  now us, 0 | 1 gate open, then per job whose id is already stored: its position (from 1), negative if the stored
 --          job was made from the same NewJob
 local now = clock(ARGV[1])
 local now_ms = math.floor(now / 1000)
@@ -19,7 +19,7 @@ local holders = call('HMGET', leased, unpack(ids))
 
 local answer = {whole(now), 1}
 local moment = struct.pack('<i8', now)
-local plain = moment .. moment -- created_at and run_at of a job without a given time
+local plain = moment .. moment -- created_at and run_at of a job that is due at once
 local records, number = {}, 0 -- counted, since Lua searches for the length of a table each time
 local ready, numbers = {}, {}
 local later, first = {}, nil
@@ -29,7 +29,7 @@ for k = 1, count do
     if stored[k] then -- a repeat has the same nonce: bytes 23 to 30 of a record, 7 to 14 of a body
         answer[#answer + 1] = string.sub(stored[k], 23, 30) == string.sub(body, 7, 14) and -k or k
     else
-        -- A lease of a job whose record was removed by hand: its holder must not settle the new job.
+        -- The record of a leased job was removed by hand: its holder must not settle the new job.
         if holders[k] then ended[#ended + 1] = k end
         local due, times = 0, plain
         if when ~= '' then
@@ -37,7 +37,7 @@ for k = 1, count do
                 due = tonumber(string.sub(when, 10))
                 times = moment .. string.sub(when, 2, 9)
             else
-                local run_at = math.min(now + tonumber(string.sub(when, 2)), 253402300799999968) -- the year 9999 ends
+                local run_at = math.min(now + tonumber(string.sub(when, 2)), 253402300799999968) -- the end of the year 9999
                 due = math.ceil(run_at / 1000)
                 times = moment .. struct.pack('<i8', run_at)
             end
@@ -58,8 +58,8 @@ for k = 1, count do
 end
 if number == 0 then return answer end
 
--- What is written below is read first, so that a key of a wrong type ends the script before its first write. The index is
--- written before the record: an entry without a record is dropped, but a record without an entry would wait for ever.
+-- Lists are read before the first write, so a key of a wrong type fails before any change. The index is written before
+-- the record: an entry without a record is dropped later, but a record without an entry would wait for ever.
 for level in pairs(ready) do call('LLEN', lists[level]) end
 local sooner = false
 if first then
@@ -71,7 +71,7 @@ call('HSET', jobs, unpack(records))
 for _, k in ipairs(ended) do
     call('HDEL', leased, ids[k])
     call('HDEL', history, ids[k])
-    let_go(holders[k], 1)
+    reduce_held(holders[k], 1)
 end
 if woken or sooner then wake(ARGV[2], woken, sooner) end
 return answer

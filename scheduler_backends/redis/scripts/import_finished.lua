@@ -1,5 +1,5 @@
 #!lua
--- import_finished: a finished job from another version, as it is; one that is here already is kept
+-- import_finished: stores finished jobs of another version unchanged; a job that is stored here already is kept
 -- KEYS     meta jobs history dead succeeded cancelled results
 -- ARGV     per job: id, state, finished ms, record, history, result ('' none | '=' result)
 -- uses

@@ -1,21 +1,21 @@
 #!lua flags=allow-oom
 -- lease: ready -> leased
 -- KEYS     meta jobs ready0 ready1 ready2 ready3 tombstones leased expiry lease_members history
--- ARGV     now, want, duration ms, group, worker, 1 = the caller has what is held already: only add to it
+-- ARGV     now, number wanted, duration ms, group, worker, 1 = the caller already has the jobs held by the group: only add jobs
 -- uses     clock ready tombstones groups
--- returns  0 | 1 more is ready, expiry ms, number held before, ids (those held before come first), their records,
---          ids and histories in turn, ids of entries dropped without a job that is ready
+-- returns  0 | 1 more jobs are ready, expiry ms, number held before, ids (those held before first), their records,
+--          ids and histories, alternating; ids of entries without a ready job, which were dropped
 local want, group = tonumber(ARGV[2]), ARGV[4]
--- Each key is read before the first write, or written first: one of a wrong type ends the script before it changed anything.
+-- Each key is read before the first write, or written first, so a key of a wrong type fails before any change.
 local head = call('HMGET', meta, 'pause', 'tombstones')
-local entombed = has_tombstones(head[2])
+local has_dead = has_tombstones(head[2])
 local known_of = call('HMGET', lease_members, 'n' .. group, group)
 local held = known_of[1] or known_of[2]
 local expires = held and call('ZSCORE', expiry, group)
 
 local ids, records, lost, before, names = {}, {}, {}, 0, {}
 local parts = held and parts_of(group) or {}
-for _, part in ipairs(parts) do -- a repeat: what is still held comes first
+for _, part in ipairs(parts) do -- a repeat: jobs still held come first
     local known = members(call('HGET', lease_members, part))
     local groups = values_of(leased, known)
     local stored = ARGV[6] ~= '1' and values_of(jobs, known) or {}
@@ -30,7 +30,7 @@ for _, part in ipairs(parts) do -- a repeat: what is still held comes first
         end
     end
 end
-if ARGV[6] ~= '1' and (#parts > 1 or #parts == 1 and parts[1] ~= group) then -- they are one lease call again
+if ARGV[6] ~= '1' and (#parts > 1 or #parts == 1 and parts[1] ~= group) then -- a repeat gives all parts one expiry again
     expires = string.format('%.0f', math.floor(clock(ARGV[1]) / 1000) + ARGV[3])
     for _, part in ipairs(parts) do call('ZADD', expiry, expires, part) end
 end
@@ -40,7 +40,7 @@ if paused then want = 0 end
 local taken, number, cut = {}, 0, {} -- counted, since Lua searches for the length of a table each time
 for level = 0, 3 do
     if want <= number or budget < 1 then break end
-    local some, passed_by = first_live(level, want - number, entombed)
+    local some, passed_by = first_live(level, want - number, has_dead)
     for k = 1, #some do taken[number + k] = some[k] end
     number = number + #some
     if passed_by > 0 then cut[level] = passed_by end
@@ -56,7 +56,7 @@ if number > 0 then
             count = count + 1
             taken[count], stored[count] = id, stored[k]
             writes[count * 2 - 1], writes[count * 2] = id, group
-        else -- its record is gone already, or it is leased, and the lease is kept
+        else -- the job has no record, or is leased already and stays so
             lost[#lost + 1] = id
         end
     end
@@ -92,8 +92,8 @@ if number > 0 then
 end
 for level, from in pairs(cut) do call('LTRIM', lists[level], from, -1) end
 count_off()
-for level = 0, 3 do -- where nothing was taken, all levels: an empty result must be true
-    if entombed and (cut[level] or number == 0 and not paused) then sweep(level) end
+for level = 0, 3 do -- if nothing was taken, all levels: an empty result must mean that no job is ready
+    if has_dead and (cut[level] or number == 0 and not paused) then sweep(level) end
 end
 
 local more = 0

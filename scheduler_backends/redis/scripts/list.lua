@@ -1,16 +1,16 @@
 #!lua flags=no-writes
--- list: the ids behind a place in one state, and their views; the caller drops those that are in another state
+-- list: the jobs after a position in one state, as ids and views; the caller skips views with another state
 -- KEYS     jobs scheduled waiting ready0 ready1 ready2 ready3 tombstones leased expiry lease_members history dead succeeded cancelled results
--- ARGV     state, number of ids wanted, the place: score and member | ready: level and entry | leased: score and lease
---          group, and the id in it; all '' at the beginning
+-- ARGV     state, number of ids wanted, then the position, 3 words: level, entry, occurrence of it if ready | score, lease
+--          group, id if leased | else score, member, ''. At the beginning all are ''
 -- uses     ready due groups states view
--- returns  1 more may follow | 0, the place behind the last of these (3 texts), ids and their views in turn
+-- returns  0 | 1 more may follow, the position after the last of these (3 words), ids and their views, alternating
 local state, want = ARGV[1], tonumber(ARGV[2])
 local mark, member, last = ARGV[3], ARGV[4], ARGV[5]
-local MOST = 1000 -- entries or groups looked at in one call
+local MOST = 1000 -- entries or groups examined in one call
 local ids, more = {}, 0
 
--- Byte by byte, as the server sorts members: Lua's own comparison depends on the locale.
+-- Compares byte by byte, as the server sorts members. Lua's own comparison depends on the locale.
 local function is_before(one, other)
     for k = 1, math.min(#one, #other) do
         local a, b = string.byte(one, k), string.byte(other, k)
@@ -19,7 +19,7 @@ local function is_before(one, other)
     return #one < #other
 end
 
--- The rank of the first member behind a place. The member that was there may be gone.
+-- Returns the rank of the first member after the position. The member at the position may have been removed.
 local function rank_behind(index)
     local low, high = call('ZCOUNT', index, '-inf', '(' .. mark), call('ZCOUNT', index, '-inf', mark)
     while low < high do
@@ -29,8 +29,8 @@ local function rank_behind(index)
     return low
 end
 
--- A dead entry is older than the record of the job that took the same id again.
-local function is_entombed(level, entry, id)
+-- Returns whether an entry is that of a cancelled job whose id a newer job uses: it is then older than the record.
+local function is_dead_entry(level, entry, id)
     local created = call('HGET', tombstones, level .. ':' .. id) and call('HGET', jobs, id)
     if not created then return false end
     return #created >= 8 and #entry > 6 and struct.unpack('>I6', entry) < math.floor(struct.unpack('<i8', created) / 1000)
@@ -42,7 +42,7 @@ if sorted[state] then
     for k = 1, #found, 2 do ids[#ids + 1], member, mark = found[k], found[k], found[k + 1] end
     more = #ids == want and 1 or 0
 elseif state == 'ready' then
-    -- Entries leave a list at its head: where the one of this place is gone, all before it are gone too.
+    -- Entries leave a list at its head: if the entry at the position is gone, all before it are gone too.
     local level, from, looked = tonumber(mark) or 0, 0, 0
     if mark ~= '' then
         local places = call('LPOS', lists[level], member, 'COUNT', tonumber(last))
@@ -55,11 +55,11 @@ elseif state == 'ready' then
             if #ids == want or looked == MOST then break end
             from, looked, mark, member = from + 1, looked + 1, tostring(level), entry
             local id = string.sub(entry, 7)
-            if step == want or not is_entombed(level, entry, id) then ids[#ids + 1] = id end
+            if step == want or not is_dead_entry(level, entry, id) then ids[#ids + 1] = id end
         end
         if #entries == 0 then level, from = level + 1, 0 end
     end
-    if looked > 0 then -- the same entry may be there twice, a dead one and its successor in one millisecond
+    if looked > 0 then -- an entry may occur twice: a dead one and its successor in the same millisecond
         local passed = level > tonumber(mark) and 0 or from -- 0: all of that list
         last = tostring(#call('LPOS', lists[tonumber(mark)], member, 'COUNT', 0, 'MAXLEN', passed))
     end
@@ -68,7 +68,7 @@ else -- leased: by lease group
     local rank, from, looked = 0, 0, 0
     if mark ~= '' then
         rank = rank_behind(expiry)
-        -- One that was renewed meanwhile is listed again as a whole.
+        -- A group that was renewed meanwhile is listed again as a whole.
         if tonumber(call('ZSCORE', expiry, member) or '') == tonumber(mark) then rank = rank - 1 end
     end
     while #ids < want and looked < MOST do

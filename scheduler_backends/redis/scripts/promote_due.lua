@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- promote_due: scheduled, retry_wait -> ready
+-- promote_due: scheduled | retry_wait -> ready
 -- KEYS     meta scheduled waiting ready0 ready1 ready2 ready3
 -- ARGV     now, channel, limit
 -- uses     clock ready due wake
--- returns  moved, us until the next is due or -1, how many more are due now
+-- returns  number moved, us until the next job is due or -1, number of jobs still due
 local now = clock(ARGV[1])
 local now_ms = math.floor(now / 1000)
 local bound = call('HGET', meta, 'due')
@@ -12,7 +12,7 @@ bound = bound_of(bound)
 if bound and bound > now_ms then return {0, bound * 1000 - now, 0} end
 
 local left, moved, woken, next_due, more = tonumber(ARGV[3]), 0, false, nil, 0
-local sources = {} -- most often one of them is empty
+local sources = {} -- usually one of them is empty
 for _, source in ipairs({scheduled, waiting}) do
     if call('EXISTS', source) == 1 then sources[#sources + 1] = source end
 end

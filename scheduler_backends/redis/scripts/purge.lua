@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- purge: deletes jobs in one state, any but leased
+-- purge: deletes jobs in one state, except leased
 -- KEYS     meta jobs scheduled waiting ready0 ready1 ready2 ready3 tombstones leased history dead succeeded cancelled results
 -- ARGV     state, limit
--- uses     ready tombstones states meant
--- returns  how many were deleted, 1 = there may be more
+-- uses     ready tombstones states entries
+-- returns  number of entries removed, 0 | 1 there may be more
 local state, left = ARGV[1], tonumber(ARGV[2])
 local source = sorted[state]
 local ids = {}
@@ -23,11 +23,11 @@ if #ids == 0 then return {0, more} end
 
 local mine = {}
 if state == 'scheduled' or state == 'retry_wait' or not source then
-    -- A job that is leased as well counts as leased, and one in two indexes has the state that comes first.
+    -- Damage by hand can put a job in two indexes. It has the first of these states, or is leased if it has a lease.
     mine = nowhere_else(ids, source)
 else
     local others, unsure
-    mine, others, unsure = meant(source, ids)
+    mine, others, unsure = check_entries(source, ids)
     if #unsure > 0 then
         ids = {}
         for _, some in ipairs({mine, others}) do

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- quarantine: leased -> dead for jobs that cannot be read, leased -> retry_wait without an attempt for those of a later
--- format. Record and history stay as they are, for a release that can read them.
+-- quarantine: leased -> dead for jobs that cannot be read, leased -> retry_wait for those of a later release, without an
+-- attempt. Records and histories stay unchanged for a release that can read them.
 -- KEYS     meta jobs waiting leased expiry lease_members history dead succeeded cancelled
 -- ARGV     now, channel, group, 1 dead jobs are kept | 0 deleted at once, then per job: id, delay ms ('' = dead)
 -- uses     clock record due wake groups
--- returns  how many were set aside
+-- returns  number of leases ended
 local now_ms = math.floor(clock(ARGV[1]) / 1000)
 local group, kept, gone, sooner = ARGV[3], ARGV[4] == '1', 0, false
 for k = 5, #ARGV, 2 do
@@ -23,7 +23,7 @@ for k = 5, #ARGV, 2 do
             end
         end
         call('HDEL', leased, id)
-        let_go(group, 1)
+        reduce_held(group, 1)
         gone = gone + 1
     end
 end

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- recover_expired: leased -> ready at the back, or dead where the attempts are used up; whole groups at a time, as far as
--- they have no more than 1,000 jobs
+-- recover_expired: leased -> ready at the back of the list, or -> dead if the attempts are used up. Recovers the jobs of a
+-- lease group together, at most 1,000 at a time
 -- KEYS     meta jobs ready0 ready1 ready2 ready3 leased expiry lease_members history dead
--- ARGV     now, channel, limit, error text, 1 dead jobs are kept | 0 deleted at once, tags of the options that are known
+-- ARGV     now, channel, limit, error text, 1 dead jobs are kept | 0 deleted at once, tags of the supported options
 -- uses     clock record ready due wake groups settle history
--- returns  ready, dead, us until the next expiry or -1, ids whose record is gone
+-- returns  number moved to ready, number moved to dead, us until the next expiry or -1, ids whose record is gone
 local now = clock(ARGV[1])
 local now_ms = math.floor(now / 1000)
 local left, text, kept = tonumber(ARGV[3]), ARGV[4], ARGV[5] == '1'
@@ -19,7 +19,8 @@ local function recover_jobs(group, ids)
         local past, attempts
         if not is_later(record, ARGV[6]) then past, attempts = lease_ended(pasts[k], 1, 1, text, now) end
         if past then written[#written + 1], written[#written + 2] = id, past end
-        if not attempts or attempts <= max_retries_of(record) then -- not attempts: the next lease takes care of it
+        -- Without attempts, the history is damaged or the job needs a later release: the next lease call handles it.
+        if not attempts or attempts <= max_retries_of(record) then
             add_ready(ready, id, record)
             count_ready = count_ready + 1
         else
@@ -44,15 +45,15 @@ local function recover(part)
         for k, id in ipairs(members(value)) do
             if k > 1000 then rest[#rest + 1] = id else ids[k] = id end
         end
-    elseif part == group then -- only damage by hand leads here: search for the members, some in each call
+    elseif part == group then -- only after damage by hand: search for the members, some in each call
         local found = call('HSCAN', leased, call('HGET', lease_members, 's' .. group) or '0', 'COUNT', 1000)
         place = found[1]
         for k = 1, #found[2], 2 do
             if found[2][k + 1] == group then ids[#ids + 1] = found[2][k] end
         end
     end
-    if #ids > 0 and recover_jobs(group, ids) == 0 and value then let_go(group, 0) end
-    if place ~= '0' then -- the next call goes on from there
+    if #ids > 0 and recover_jobs(group, ids) == 0 and value then reduce_held(group, 0) end
+    if place ~= '0' then -- the next call continues there
         call('ZADD', expiry, whole(now_ms), group)
         call('HSET', lease_members, 's' .. group, place)
         left = 0
@@ -62,7 +63,7 @@ local function recover(part)
     else
         call('HDEL', lease_members, part)
         call('ZREM', expiry, part)
-        if #parts_of(group) == 0 then forget(group, true) end
+        if #parts_of(group) == 0 then delete_group(group, true) end
     end
 end
 

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- release: leased -> ready, first in line. No attempt is used, so nothing else changes
+-- release: leased -> ready, at the front of the list. No attempt is counted
 -- KEYS     meta jobs ready0 ready1 ready2 ready3 leased expiry lease_members
 -- ARGV     now, channel, then per job: id, group
 -- uses     clock record ready wake groups settle
--- returns  numbers (from 0) of the refused, and the ids of those among them whose record is gone: their leases end
+-- returns  positions (from 0) of the refused jobs, and the ids of those refused because their record is gone: their leases end
 local now_ms = math.floor(clock(ARGV[1]) / 1000)
 local ids, groups = jobs_in_arguments(2)
 local ready = {}
@@ -13,7 +13,7 @@ end)
 
 local woken = false
 for level, ids_ready in pairs(ready) do
-    -- With the stamp of the present head, so that the head always shows the longest wait.
+    -- With the stamp of the present head, so that the head always has the earliest stamp.
     local head = call('LINDEX', lists[level], 0)
     local stamp, entries = head and string.sub(head, 1, 6) or stamp_of(now_ms), {}
     for k = #ids_ready, 1, -1 do entries[#entries + 1] = stamp .. ids_ready[k] end

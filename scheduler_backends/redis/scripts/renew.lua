@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- renew: leased -> leased. Jobs of the same lease call that are not named keep the expiry that they have: no worker
--- may know of them, as after a request that was served late.
+-- renew: leased -> leased. Jobs of the same lease call that are not named keep their expiry: possibly no worker knows that
+-- it holds them, for example after the reply to a lease call was lost.
 -- KEYS     leased expiry lease_members
 -- ARGV     now, duration ms, then per group: group, number of ids, ids
 -- uses     clock groups
--- returns  numbers (from 0, over all ids) of those that are not held, and an empty list
+-- returns  positions (from 0, over all ids) of the jobs that are not held, and an empty list
 local expires = string.format('%.0f', math.floor(clock(ARGV[1]) / 1000) + ARGV[2])
 
--- Renews the named ones among a part's members, and makes a new part of the rest. Returns whether there was any.
+-- Renews the named members of a part, and moves the others to a new part. Returns whether any member was named.
 local function renew(group, part, named)
     local mine, others = {}, {}
     for _, id in ipairs(members(call('HGET', lease_members, part))) do
@@ -20,7 +20,8 @@ local function renew(group, part, named)
     if #mine == 0 then return false end
     if #others > 0 then
         local highest = call('HINCRBY', lease_members, 'p' .. group, 1)
-        if highest == 1 then redis.pcall('HINCRBY', lease_members, 'n' .. group, PARTED) end -- pcall: let_go corrects a damaged count
+        -- pcall: if the count is damaged, reduce_held corrects it.
+        if highest == 1 then redis.pcall('HINCRBY', lease_members, 'n' .. group, PARTED) end
         local left = part_of(group, highest)
         call('ZADD', expiry, call('ZSCORE', expiry, part) or expires, left)
         call('HSET', lease_members, part, table.concat(mine, '\0'), left, table.concat(others, '\0'))

@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- repair: finds leases that would never end, and counts jobs that are in no index; only damage by hand makes such
+-- repair: ends leases that would never expire, and counts jobs that are in no index. Only damage by hand causes either
 -- KEYS     meta jobs scheduled waiting ready0 ready1 ready2 ready3 tombstones leased expiry lease_members dead succeeded cancelled
 -- ARGV     now, channel
 -- uses     clock record ready due wake groups
--- returns  leases that will now be recovered, jobs in no index, jobs in all, now in ms
+-- returns  number of leases that expire now, number of jobs in no index, number of all jobs, now in ms
 local now_ms = math.floor(clock(ARGV[1]) / 1000)
 local freed = 0
--- Scores that none of our scripts writes: such a lease would never end, such a job never be promoted.
+-- Scores that our scripts never write: such a lease would never expire, such a job would never be promoted.
 for _, part in ipairs(call('ZRANGEBYSCORE', expiry, whole(now_ms + 367 * 86400000), '+inf', 'LIMIT', 0, 1000)) do
     call('ZADD', expiry, whole(now_ms), part)
     freed = freed + (tonumber(call('HGET', lease_members, 'n' .. group_of(part)) or '') or 1) % PARTED
@@ -19,11 +19,11 @@ for _, index in ipairs({scheduled, waiting}) do
     end
 end
 if sooner then wake(ARGV[2], false, true) end
--- If their number is lost, cancelled jobs would be leased.
-local buried = call('HLEN', tombstones)
-if buried > 0 and (tonumber(call('HGET', meta, 'tombstones') or '0') or 0) < 1 then call('HSET', meta, 'tombstones', buried) end
+-- If this number is lost, cancelled jobs would be leased.
+local counted = call('HLEN', tombstones)
+if counted > 0 and (tonumber(call('HGET', meta, 'tombstones') or '0') or 0) < 1 then call('HSET', meta, 'tombstones', counted) end
 
--- Leases whose group has no expiry: some are looked at in each call, from where the last one ended.
+-- Leases whose group has no expiry. Each call examines some leases and continues where the last call ended.
 local place = string.match(call('HGET', meta, 'repair') or '', '^%d+$') or '0'
 local found = call('HSCAN', leased, place, 'COUNT', 1000)
 if found[1] ~= place then call('HSET', meta, 'repair', found[1]) end
@@ -44,7 +44,7 @@ for k = 1, #found[2], 2 do
 end
 for group, ids in pairs(orphans) do
     local worker = call('HGET', lease_members, 'w' .. group) or ''
-    forget(group, true)
+    delete_group(group, true)
     call('ZADD', expiry, whole(now_ms), group)
     call('HSET', lease_members, group, table.concat(ids, '\0'), 'n' .. group, #ids, 'w' .. group, worker)
 end

@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- requeue: dead -> ready, attempts and crashes 0, errors kept. Refused while the version is being completed.
+-- requeue: dead -> ready. Resets attempts and crashes, keeps errors. Refused while the version is being completed.
 -- KEYS     meta jobs scheduled waiting ready0 ready1 ready2 ready3 leased expiry lease_members history dead succeeded cancelled results
 -- ARGV     now, channel, ids
 -- uses     clock record ready due wake groups history states view closing
--- returns  per id: '' no such job | '!' moved | the state that forbids it
+-- returns  per id: '' no such job | '!' moved | the state of the job, which is not moved
 local now = clock(ARGV[1])
 local now_ms = math.floor(now / 1000)
-local closing = next(closers(now_ms)) ~= nil
+local closing = next(active_completions(now_ms)) ~= nil
 check_lists()
 
 local answer, woken = {}, false

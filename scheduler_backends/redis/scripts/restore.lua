@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
 -- restore: jobs in no index -> ready
 -- KEYS     meta jobs scheduled waiting ready0 ready1 ready2 ready3 leased history dead succeeded cancelled results
--- ARGV     now, channel, ms since when the lists were looked through, ids that were not in them
--- uses     clock record ready meant wake
--- returns  how many are ready again, or -1: too much was added to the lists meanwhile
+-- ARGV     now, channel, ms when the search of the lists began, ids that were not found in them
+-- uses     clock record ready entries wake
+-- returns  number of jobs that are ready again, or -1: too many entries were added to the lists meanwhile
 local now_ms = math.floor(clock(ARGV[1]) / 1000)
--- What was added to the lists since.
+-- The ids that were added to the lists since the search began.
 local named = {}
 for level = 0, 3 do
     local entries = call('LRANGE', lists[level], -1000, -1)

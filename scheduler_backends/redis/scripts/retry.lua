@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- retry: leased -> retry_wait, or ready where the delay is 0
+-- retry: leased -> retry_wait, or -> ready if the delay is 0
 -- KEYS     meta jobs waiting ready0 ready1 ready2 ready3 leased expiry lease_members history
 -- ARGV     now, channel, then per job: id, group, delay us, 1 | 0 the attempt counts, error text ('' none)
 -- uses     clock record ready due wake groups settle history
--- returns  numbers (from 0) of the refused, and the ids of those among them whose record is gone: their leases end
+-- returns  positions (from 0) of the refused jobs, and the ids of those refused because their record is gone: their leases end
 local now = clock(ARGV[1])
 local now_ms = math.floor(now / 1000)
 local ids, groups = jobs_in_arguments(5)

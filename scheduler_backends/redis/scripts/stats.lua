@@ -1,13 +1,13 @@
 #!lua flags=no-writes
--- stats: how many jobs are in each state
+-- stats: number of jobs in each state, and the age of the oldest ready job
 -- KEYS     meta scheduled waiting ready0 ready1 ready2 ready3 tombstones leased dead succeeded cancelled
 -- ARGV     now
 -- uses     clock ready
--- returns  scheduled, ready, leased, retry_wait, succeeded, dead, cancelled, us the oldest ready job has waited or -1
+-- returns  scheduled, ready, leased, retry_wait, succeeded, dead, cancelled, us that the oldest ready job has waited or -1
 local now = clock(ARGV[1])
 local waits, number, live, hidden = -1, 0, 0, nil
 
--- The first entry that is not dead, and the last dead one before it: at most 1,000 are looked at.
+-- Returns the first live entry of a level, or nil and the last dead one, if the first 1,000 entries are all dead.
 local function first_live(level)
     if call('EXISTS', tombstones) == 0 then return call('LINDEX', lists[level], 0) end
     local seen, last = {}, nil
@@ -36,7 +36,7 @@ for level = 0, 3 do
     end
 end
 if number > 0 then number = math.max(number - (tonumber(call('HGET', meta, 'tombstones') or '0') or 0), live) end
-if number > 0 and waits < 0 then waits = hidden or 0 end -- it became ready later than these
+if number > 0 and waits < 0 then waits = hidden or 0 end -- the oldest ready job is younger than these dead entries
 return {
     call('ZCARD', scheduled), number, math.max(call('HLEN', leased) - 1, 0), call('ZCARD', waiting),
     call('ZCARD', succeeded), call('ZCARD', dead), call('ZCARD', cancelled), waits,

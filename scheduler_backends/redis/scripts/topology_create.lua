@@ -1,9 +1,9 @@
 #!lua
--- topology_create: the first version of a queue, where there is none yet
+-- topology_create: creates the first version of a queue if it has none
 -- KEYS     topology
 -- ARGV     version, partitions
 -- uses
--- returns  all fields and values in turn
+-- returns  all fields and values, alternating
 if call('HEXISTS', topology, 'active') == 0 then
     call('HSET', topology, 'active', ARGV[1], 'highest', ARGV[1], 'epoch', 1, 'v:' .. ARGV[1], ARGV[2])
 end

@@ -1,9 +1,9 @@
 #!lua
--- topology_promote: makes a version the active one; every older one drains
+-- topology_promote: makes a version the active one; all older versions drain
 -- KEYS     topology
 -- ARGV     version, partitions
 -- uses
--- returns  '' | the reason why it is refused, all fields and values in turn
+-- returns  '' | the reason for a refusal; all fields and values, alternating
 local version, partitions = tonumber(ARGV[1]), tonumber(ARGV[2])
 local active = tonumber(call('HGET', topology, 'active'))
 local known = tonumber(call('HGET', topology, 'v:' .. version) or '0')

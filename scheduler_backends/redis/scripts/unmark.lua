@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- unmark: new marks for partitions that were asked, unless they were marked again meanwhile
+-- unmark: replaces the marks of partitions that were recovered, unless they were marked again meanwhile
 -- KEYS     leases
--- ARGV     now, ms for which one without leases keeps its mark, then per partition: it, its mark when it was asked,
+-- ARGV     now, ms for which a partition without leases keeps a mark, then per partition: its tag, its mark as it was read,
 --          us until its first lease expires or -1
 -- uses     clock
 -- returns  1
@@ -12,7 +12,7 @@ for k = 3, #ARGV, 3 do
         if wait >= 0 then
             call('ZADD', leases, string.format('%.0f', math.floor((now + wait) / 2) * 2), partition)
         elseif mark % 2 == 0 then
-            -- A lease call may have marked it before it was asked, and lease from it only now. Odd = found without leases once.
+            -- Kept: a lease call may have marked it already and not leased yet. Odd = it was found without leases once.
             call('ZADD', leases, string.format('%.0f', math.floor(now / 2) * 2 + ARGV[2] * 1000 + 1), partition)
         else
             call('ZREM', leases, partition)

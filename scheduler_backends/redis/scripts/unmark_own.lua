@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- unmark_own: removes marks that only the caller has written, and under which it holds nothing any more
+-- unmark_own: removes marks that only the caller has written, after its leases have ended
 -- KEYS     leases
--- ARGV     per partition: it, the mark
+-- ARGV     per partition: its tag, the mark
 -- uses
--- returns  how many were removed
+-- returns  number of marks removed
 local partitions, gone = {}, {}
 for k = 1, #ARGV, 2 do partitions[#partitions + 1] = ARGV[k] end
 for k, mark in ipairs(call('ZMSCORE', leases, unpack(partitions))) do

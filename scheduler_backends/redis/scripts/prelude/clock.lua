@@ -1,4 +1,4 @@
--- The present moment in microseconds: the caller's (only tests give one), else this server's.
+-- Returns the present time in microseconds: the caller's if given (only by tests), else this server's.
 local function clock(given)
     if given ~= '' then return tonumber(given) end
     local time = call('TIME')

@@ -1,6 +1,7 @@
--- meta.closing: the completions of this version under way, and until when each counts: owner and ms in turn. Each owner sets
--- and ends its own. While there is one, no dead job can be requeued. One whose owner died ends by itself.
-local function closers(now_ms)
+-- meta.closing: the running completions of this version, as owner and expiry in ms, alternating. While there is one, requeue
+-- refuses dead jobs. Each owner sets and removes its own entry. The entry of an owner that died expires.
+-- Returns the expiry by owner, without expired entries.
+local function active_completions(now_ms)
     local marks = {}
     for owner, until_ms in string.gmatch(call('HGET', meta, 'closing') or '', '(%x+) (%d+)') do
         if tonumber(until_ms) > now_ms then marks[owner] = until_ms end

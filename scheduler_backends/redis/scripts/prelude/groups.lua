@@ -1,9 +1,13 @@
--- A lease call's jobs are a group, named by its token (16 bytes). lease_members: group -> job ids, NUL between them (no id holds
--- one); 'n' .. group -> how many of them are still held; 'w' .. group -> worker id. A renewal that names only some of them
--- makes a part of the others, with the expiry that they had: lease_members and expiry then know group .. number (2 bytes) as well,
--- and lease_members 'p' .. group the highest number; PARTED is added to 'n' .. group, so that no parts are looked for in groups without
--- any. A job's holder in leased is always the group. 's' .. group: where a search for the jobs of a damaged group goes on.
--- For a later release: 'f' .. group, the fence of the lease call, and 'b' .. group, when it began (us).
+-- The jobs of a lease call are a group, named by the token of the call (16 bytes). A renewal that names only some of its jobs
+-- moves the others to a new part of the group, which keeps their expiry. A part is named group .. number (2 bytes); part 0 is
+-- named like the group. In leased, the holder of a job is always the group. Fields of lease_members:
+--     part           job ids, separated by NUL, which no id contains
+--     'n' .. group   number of jobs still held, plus PARTED if the group has further parts, so that others need no search
+--     'w' .. group   worker id
+--     'p' .. group   highest number of a part
+--     's' .. group   cursor of a search for the jobs of a damaged group
+--     'f' .. group   reserved for a later release: the fence of the lease call
+--     'b' .. group   reserved for a later release: when the lease call began, us
 local PARTED = 1000000000
 
 local function members(names)
@@ -12,7 +16,7 @@ local function members(names)
     return ids
 end
 
--- The values of these fields, a thousand at a time: a damaged list of members may be longer than unpack can take.
+-- Returns the values of these fields, read 1,000 at a time: unpack fails for a very long list, as damage can make one.
 local function values_of(hash, ids)
     if #ids == 0 then return {} end
     local values = call('HMGET', hash, unpack(ids, 1, math.min(#ids, 1000)))
@@ -35,7 +39,7 @@ local function highest_part(group)
     return math.min(tonumber(call('HGET', lease_members, 'p' .. group) or '0') or 0, 10000)
 end
 
--- The group itself first, unless it was recovered already, then its parts.
+-- Returns the parts of a group that still exist, in the order of their numbers.
 local function parts_of(group)
     local parts = {}
     for number = 0, highest_part(group) do
@@ -45,7 +49,7 @@ local function parts_of(group)
     return parts
 end
 
-local function forget(group, is_parted)
+local function delete_group(group, is_parted)
     for number = 1, is_parted and highest_part(group) or 0 do
         call('HDEL', lease_members, part_of(group, number))
         call('ZREM', expiry, part_of(group, number))
@@ -54,11 +58,11 @@ local function forget(group, is_parted)
     call('ZREM', expiry, group)
 end
 
--- Counts off so many of the group's jobs, which were removed from leased before. The last one ends the group.
-local function let_go(group, number)
+-- Reduces the number of jobs that a group holds, after they were removed from leased. At 0, the group is deleted.
+local function reduce_held(group, number)
     local left = redis.pcall('HINCRBY', lease_members, 'n' .. group, -number)
     local is_parted = type(left) == 'number' and left > PARTED / 2
-    if type(left) ~= 'number' then -- the count was damaged: count again
+    if type(left) ~= 'number' then -- the number was damaged: count the jobs
         left, is_parted = 0, highest_part(group) > 0
         for _, part in ipairs(parts_of(group)) do
             for _, id in ipairs(members(call('HGET', lease_members, part))) do
@@ -69,5 +73,5 @@ local function let_go(group, number)
     elseif is_parted then
         left = left - PARTED
     end
-    if left < 1 then forget(group, is_parted) end
+    if left < 1 then delete_group(group, is_parted) end
 end

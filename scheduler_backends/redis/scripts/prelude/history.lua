@@ -1,7 +1,10 @@
--- What happened to a job that failed or crashed: 4 bytes attempts (leases counted so far, not the present one), 4 bytes
--- crashes, 1 byte number of errors + 16 * number of runs, then each error: 4 bytes length, 8 bytes moment, 4 bytes attempt,
--- text; then each run, which a later release writes: 4 bytes length, 8 bytes start, worker. The newest ten of both.
--- nil for a damaged history: it is not overwritten then, and the next lease call finds that it cannot be read.
+-- The history of a job that failed or crashed:
+--     4 bytes attempts, without the present lease; 4 bytes crashes; 1 byte number of errors + 16 * number of runs
+--     per error: 4 bytes length, 8 bytes time, 4 bytes attempt, text
+--     per run (written by a later release): 4 bytes length, 8 bytes start, worker
+-- At most the newest ten errors and the newest ten runs are kept. read_history returns attempts, crashes, number of errors,
+-- number of runs, all errors, all runs; nil if the history is damaged. A damaged history is not overwritten: the next lease
+-- call finds the damage.
 local function read_history(value)
     if not value or value == '' then return 0, 0, 0, 0, '', '' end
     if #value < 9 then return nil end
@@ -19,7 +22,7 @@ local function read_history(value)
     return attempts, crashes, errors, runs, string.sub(value, 10, runs_at - 1), string.sub(value, runs_at)
 end
 
--- The history after one more lease has ended, and its number of attempts; nil where it is damaged.
+-- Returns the history after another lease has ended, and its number of attempts; nil if the history is damaged.
 local function lease_ended(value, counted, crashed, text, now_us)
     local attempts, crashes, errors, runs, texts, of_runs = read_history(value)
     if not attempts then return nil end
@@ -35,7 +38,7 @@ local function lease_ended(value, counted, crashed, text, now_us)
     return struct.pack('<I4I4B', attempts, crashes + crashed, errors + 16 * runs) .. texts .. of_runs, attempts
 end
 
--- The history with attempts and crashes at 0.
+-- Returns the history with attempts and crashes set to 0.
 local function reset_history(value)
     return struct.pack('<I4I4', 0, 0) .. string.sub(value, 9)
 end

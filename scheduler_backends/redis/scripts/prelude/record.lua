@@ -1,6 +1,6 @@
--- The fixed head of a record (records.py): 8 bytes created, 8 bytes run_at, format, level and flag, 4 bytes max_retries,
--- 8 bytes nonce. These places are the same in every format. A damaged record may be too short: the values are then those
--- of an ordinary job.
+-- The head of a record (records.py): 8 bytes created, 8 bytes run_at, 1 byte format, 1 byte level and flag, 4 bytes
+-- max_retries, 8 bytes nonce. It is the same in every format. For a damaged record that is too short, these functions return
+-- default values.
 local function level_of(record)
     return (string.byte(record, 18) or 2) % 4
 end
@@ -10,14 +10,14 @@ local function max_retries_of(record)
     return (struct.unpack('<I4', record, 19))
 end
 
--- Whether it has a level: a record of any format that is long enough. The level is below 4, the flag is 4.
+-- Returns whether a record of any format has a valid level. The level is below 4, the flag is 4.
 local function is_sound(record)
     local format = string.byte(record, 17) or 0
     return #record >= 30 and format > 0 and format < 32 and string.byte(record, 18) < 8
 end
 
--- Whether it needs a later release than the caller's, which reads the options with these tags: such a job is left to that
--- release, and its crash is not counted. Options: 2 bytes size of all, then per option 1 byte tag, 2 bytes size, value.
+-- Returns whether a record needs a later release than the caller's, which supports the options with these tags. The crash of
+-- such a job is not counted. Options: 2 bytes total size, then per option 1 byte tag, 2 bytes size, value.
 local function is_later(record, tags)
     local format = string.byte(record, 17) or 0
     if format ~= 2 or #record < 42 or string.byte(record, 18) < 4 then return format > 2 and format < 32 end
@@ -30,7 +30,7 @@ local function is_later(record, tags)
     return false
 end
 
--- Adds an id to those of its record's level.
+-- Adds an id to *ready*, lists of ids by level.
 local function add_ready(ready, id, record)
     local level = level_of(record)
     ready[level] = ready[level] or {}

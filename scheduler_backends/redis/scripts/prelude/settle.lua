@@ -1,6 +1,6 @@
--- What the scripts that end leases job by job share.
+-- Shared by the scripts that end leases job by job.
 
--- The ids and lease groups in ARGV: after two other words, *step* words a job, the first its id, the second its group.
+-- Returns the ids and lease groups in ARGV. They follow two other words. Each job has *step* words: id, group, others.
 local function jobs_in_arguments(step)
     local ids, groups, number = {}, {}, 0 -- counted, since Lua searches for the length of a table each time
     for at = 3, #ARGV, step do
@@ -10,9 +10,8 @@ local function jobs_in_arguments(step)
     return ids, groups
 end
 
--- Calls settle(k, id, record) for each job k that its group holds, and does not write by itself. Returns the numbers
--- (from 0) of the refused, the ids among them whose record is gone, the ids whose lease is to end, and their number by
--- group.
+-- Calls settle(k, id, record) for each job k that its group holds. Writes nothing itself. Returns the positions (from 0) of the
+-- refused jobs, the ids of those refused because their record is gone, the ids whose leases end, and their number per group.
 local function settle_held(ids, groups, settle)
     local refused, lost, gone, freed = {}, {}, {}, {}
     local holders = call('HMGET', leased, unpack(ids))
@@ -35,7 +34,7 @@ local function settle_held(ids, groups, settle)
     return refused, lost, gone, freed
 end
 
--- Dead jobs are kept, or deleted at once.
+-- Moves jobs to dead if dead jobs are kept, else deletes them.
 local function end_as_dead(ids, kept, now_ms)
     if #ids == 0 then return end
     if not kept then
@@ -50,5 +49,5 @@ end
 
 local function end_leases(gone, freed)
     if #gone > 0 then call('HDEL', leased, unpack(gone)) end
-    for group, number in pairs(freed) do let_go(group, number) end
+    for group, number in pairs(freed) do reduce_held(group, number) end
 end

@@ -1,3 +1,4 @@
+-- Returns the expiry of the lease of a job, which may be in a part of its group.
 local function expiry_of(group, id)
     for _, part in ipairs(call('HEXISTS', lease_members, 'p' .. group) == 1 and parts_of(group) or {}) do
         for _, member in ipairs(members(call('HGET', lease_members, part))) do
@@ -7,8 +8,8 @@ local function expiry_of(group, id)
     return call('ZSCORE', expiry, group)
 end
 
--- A job as it is now: state, record, history, the moment that belongs to the state in ms (due, lease expiry, finish),
--- worker, result. State follows from membership; a job that is nowhere else is ready. false = no such job.
+-- Returns the present state of a job: state, record, history, the time that belongs to the state in ms (due, lease expiry or
+-- finish), worker, result; false if there is no such job. A job in no index is ready.
 local function view(id)
     local record = call('HGET', jobs, id)
     if not record then return false end

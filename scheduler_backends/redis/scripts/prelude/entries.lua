@@ -1,12 +1,12 @@
--- An entry whose record was removed by hand may have the id of a newer job. Before a record is deleted because of an entry,
--- these functions find out whether it is the record of that job.
-local SCANNED = 1000 -- ready entries of a level that are looked at
+-- Checks of index entries. If a record was removed by hand, its entry remains, and a newer job may use the same id. So before
+-- a record is deleted because of an entry, these functions check that it is not the record of a newer job.
+local SCANNED = 1000 -- maximum number of ready entries per level that are examined
 
 local function scores_of(index, ids)
-    return call('EXISTS', index) == 1 and call('ZMSCORE', index, unpack(ids)) or {} -- often there is none
+    return call('EXISTS', index) == 1 and call('ZMSCORE', index, unpack(ids)) or {} -- often it is empty
 end
 
--- Those of the ids that are not leased and in none of the sorted sets that come before *source*.
+-- Returns the ids that are not leased and are in none of the sorted sets before *source* in the list below.
 local function nowhere_else(ids, source)
     if #ids == 0 then return ids end
     local elsewhere, mine = {call('HMGET', leased, unpack(ids))}, {}
@@ -34,9 +34,9 @@ local function is_ready(id)
     return named[id]
 end
 
--- Those of the ids in *source*, an index of finished jobs, that are such jobs; those that are other jobs; and those for
--- which it would take too long to find out.
-local function meant(source, ids)
+-- Splits ids of *source*, an index of finished jobs, into three lists: ids whose record is that of the finished job, ids whose
+-- record is that of a newer job, and ids for which the check would take too long.
+local function check_entries(source, ids)
     local mine, others, unsure = {}, {}, {}
     local own, holders = scores_of(source, ids), call('HMGET', leased, unpack(ids))
     local due, again = scores_of(scheduled, ids), scores_of(waiting, ids)
@@ -46,15 +46,15 @@ local function meant(source, ids)
     end
     local records
     for k, id in ipairs(ids) do
-        -- A hundred records at a time: the payloads come with them.
+        -- Only a hundred records at a time, since they include payloads.
         if k % 100 == 1 then records = call('HMGET', jobs, unpack(ids, k, math.min(k + 99, #ids))) end
         local finished = tonumber(own[k])
         local other = holders[k] or due[k] or again[k]
         for _, scores in ipairs(elsewhere) do
-            other = other or scores[k] and tonumber(scores[k]) > finished -- the newer job has finished as well
+            other = other or scores[k] and tonumber(scores[k]) > finished -- a newer job that has finished as well
         end
         local record = not other and records[(k - 1) % 100 + 1]
-        -- Created after it has finished: a newer job that is ready, or the clock was set back in between.
+        -- Created after the finish: either a newer job that is ready, or the clock was set back in between.
         if record and #record >= 8 and math.floor(struct.unpack('<i8', record) / 1000) >= finished then
             other = is_ready(id)
             if not other and not all_named then unsure[#unsure + 1] = id end
