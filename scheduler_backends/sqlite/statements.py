@@ -7,7 +7,7 @@ from typing import Final
 
 from scheduler.limits import MAX_ERRORS
 from scheduler.states import JobState
-from scheduler_backends.sql.checks import MOST, STRAY
+from scheduler_backends.sql.checks import MAX_COUNTER, STRAY
 from scheduler_backends.sql.columns import COLUMNS, SQLITE_TYPES, STORED
 from scheduler_backends.sql.cursors import KEYS, goes_by_priority
 from scheduler_backends.sql.encoding import Moments
@@ -36,7 +36,7 @@ _HELD: Final = "WHERE queue = ? AND id = ? AND lease_token = ?"
 
 # Appends the error document :error, NULL = none, with the attempt's number and the moment. Errors that are not a JSON
 # array stay as they are, and are reported when they are read.
-_ERROR: Final = f"json_set(:error, '$.attempt', min(max(attempts, 0), {MOST}), '$.at', :now)"
+_ERROR: Final = f"json_set(:error, '$.attempt', min(max(attempts, 0), {MAX_COUNTER}), '$.at', :now)"
 _APPENDED: Final = f"""CASE WHEN :error IS NULL THEN errors WHEN errors IS NULL THEN json_array({_ERROR})
     WHEN NOT json_valid(errors) THEN errors WHEN json_type(errors) <> 'array' THEN errors
     ELSE json_insert(CASE WHEN json_array_length(errors) >= {MAX_ERRORS} THEN json_remove(errors, '$[0]')
@@ -44,7 +44,7 @@ _APPENDED: Final = f"""CASE WHEN :error IS NULL THEN errors WHEN errors IS NULL 
 
 # An attempt given back, and one more: neither leaves the range of the column.
 _RETURNED: Final = "attempts = attempts - (attempts > 0 AND :returned)"
-_ONE_MORE: Final = f"min({{0}}, {MOST - 1}) + 1"
+_ONE_MORE: Final = f"min({{0}}, {MAX_COUNTER - 1}) + 1"
 
 _USED_UP: Final = "attempts > max_retries"
 

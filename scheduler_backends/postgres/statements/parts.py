@@ -13,7 +13,7 @@ from typing import Final
 from scheduler.jobs import Priority
 from scheduler.limits import MAX_ERRORS
 from scheduler.states import JobState
-from scheduler_backends.sql.checks import MOST
+from scheduler_backends.sql.checks import MAX_COUNTER
 from scheduler_backends.sql.columns import COLUMNS
 from scheduler_backends.sql.cursors import KEYS, goes_by_priority
 from scheduler_backends.sql.moments import EARLIEST, LATEST
@@ -38,7 +38,7 @@ FREE: Final = "lease_token = NULL, lease_owner = NULL, lease_until = NULL"
 EXPIRY: Final = f"CASE WHEN job.lease_until BETWEEN {EARLIEST} AND {LATEST} THEN job.lease_until ELSE {EARLIEST} END"
 """When a lease ends; one whose end is no moment has ended."""
 
-ONE_MORE: Final = f"least(job.{{}}, {MOST - 1}) + 1"
+ONE_MORE: Final = f"least(job.{{}}, {MAX_COUNTER - 1}) + 1"
 """A counter and one, within the range of its column."""
 
 LOCKED: Final = "ORDER BY job.queue, job.id FOR UPDATE OF job"
