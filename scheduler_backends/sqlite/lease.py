@@ -1,4 +1,4 @@
-"""lease and renew."""
+"""Lease and renew."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scheduler_backends.sqlite.store import Store, accept_any_text
 
 
 class LeaseHooks:
-    """Ready → leased, and leased → leased."""
+    """Moves ready jobs to leased, and extends leases."""
 
     _store: Store
 
@@ -25,16 +25,16 @@ class LeaseHooks:
     def _lease(
         self, queues: Sequence[str], *, token: str, worker_id: str, duration: float, limit: int
     ) -> Sequence[Lease]:
-        """At most 1,000 jobs a call."""
+        """Lease up to 1,000 jobs, whatever *limit* is."""
         asked: dict[str, object] = {"queues": json.dumps(queues), "now": self._store.now(), "token": token}
         with self._store.file.reading() as connection:
             (anything,) = connection.execute(self._store.statements.any_work, asked).fetchone()
-        while anything:  # so an idle worker takes no write lock
+        while anything:  # without work, an idle worker takes no write lock
             leases, unreadable = leases_of(self._take(asked, queues, worker_id, duration, min(limit, SLICE)), token)
             if not unreadable:
                 return leases
             buried = self._bury_unreadable(unreadable, token)
-            if leases or not buried:  # an empty result would mean that nothing else is leasable
+            if leases or not buried:  # else repeat: an empty result would mean that no job is ready
                 return leases
         return []
 
@@ -56,7 +56,7 @@ class LeaseHooks:
             first = next(self._store.turns) % len(queues)
             turns = [queue for queue in (*queues[first:], *queues[:first]) if queue in cells]
             lessee = (asked["token"], worker_id, later(now, duration))
-            # Each queue gets its share first; what some leave goes to the others in the same order.
+            # Each queue gets its share first. What some queues leave goes to the others, in the same order.
             for share in (-(-(limit - len(rows)) // len(turns)), limit) if turns else ():
                 for queue in turns:
                     left = min(share, limit - len(rows))

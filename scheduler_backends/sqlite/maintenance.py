@@ -1,4 +1,4 @@
-"""promote_due, recover_expired and trim: what workers call from time to time."""
+"""Promote, recover and trim: the maintenance that workers run periodically."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EXPIRED = error_document(LEASE_EXPIRED)
 
 
 class MaintenanceHooks:
-    """Due times, expired leases, and finished jobs that retention no longer keeps."""
+    """Promotes due jobs, recovers expired leases, and deletes finished jobs after their retention."""
 
     _store: Store
 
@@ -52,7 +52,7 @@ class MaintenanceHooks:
                 for part in slices(range(limit - deleted)):
                     before = later(self._store.now(), -self._store.retention.seconds(state))
                     asked = (queue, CODES[state], before)
-                    with self._store.file.reading() as connection:  # mostly there is nothing to write
+                    with self._store.file.reading() as connection:  # usually there is nothing to delete
                         (any_left,) = connection.execute(statements.any_outdated, asked).fetchone()
                     if not any_left:
                         break
@@ -79,7 +79,7 @@ class MaintenanceHooks:
         self._store.waiters.notify(set(revived))
         return len(revived), len(moved) - len(revived) + deleted
 
-    @accept_any_text  # the ids
+    @accept_any_text  # their ids may be any text
     def _bury_stray(self, queues: Sequence[str], limit: int) -> None:
         asked: dict[str, object] = {"queues": json.dumps(queues)}
         with self._store.file.reading() as connection:
