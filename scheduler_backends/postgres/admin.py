@@ -12,7 +12,7 @@ from scheduler_backends.sql.states import shown_state
 
 
 class AdminHooks:
-    """Moves of jobs by id, changes of whole queues, and migration."""
+    """Hooks for moves of jobs by id and changes of whole queues, and the methods for migration."""
 
     _store: Store
 

@@ -1,4 +1,4 @@
-"""Connections with a bounded wait, and checks of connections."""
+"""Driver connections with a bounded wait, and checks whether a connection can be used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running statements on connections of the pool, with safe repetition and translated errors."""
+"""Execution of statements on pooled connections, with safe repeats and translated errors."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ Run = Callable[..., Rows]  # a statement, and its parameters by name
 
 
 class EnqueueHooks:
-    """Moves new jobs to scheduled, or to ready if they are due."""
+    """Hooks of enqueue. A new job becomes scheduled, or ready if it is due."""
 
     _store: Store
 
@@ -170,7 +170,7 @@ def _passed(job: NewJob) -> dict[str, object]:
 
 
 def _due_soon(stored: Iterable[Enqueued]) -> set[str]:
-    """Return the queues with a new job that is due within `WAKE_HORIZON`, so that a poll may find it too late."""
+    """Return the queues with a new job due within `WAKE_HORIZON`, for which polling might be too late."""
     soon = timedelta(seconds=WAKE_HORIZON)
     new = (enqueued.job for enqueued in stored if enqueued.is_new)
     return {job.queue for job in new if job.due_at is None or job.due_at - job.created_at <= soon}

@@ -16,7 +16,7 @@ from scheduler_backends.sql.slices import SLICE
 
 
 class LeaseHooks:
-    """Moves ready jobs to leased, at most 1,000 in a call, and extends leases."""
+    """Hooks that lease ready jobs, at most 1,000 in a call, and extend leases."""
 
     _store: Store
 

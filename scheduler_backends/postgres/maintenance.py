@@ -13,13 +13,13 @@ from scheduler_backends.sql.fields import error_document
 from scheduler_backends.sql.moments import later
 from scheduler_backends.sql.slices import SLICE
 from scheduler_backends.sql.states import CODES
-from scheduler_backends.sql.unreadable import STRAYED
+from scheduler_backends.sql.unreadable import STRAY_ERROR
 
 _EXPIRED: Final = error_document(LEASE_EXPIRED)
 
 
 class MaintenanceHooks:
-    """Promotes due jobs, recovers expired leases, and deletes finished jobs after their retention."""
+    """Hooks for due jobs, expired leases, and finished jobs whose retention has ended."""
 
     _store: Store
 
@@ -54,7 +54,7 @@ class MaintenanceHooks:
 
     def _bury_stray(self, names: list[str], size: int) -> None:
         statement = self._store.statements.maintenance.bury_stray
-        buried = self._store.run(statement, queues=names, limit=size, error=STRAYED)
+        buried = self._store.run(statement, queues=names, limit=size, error=STRAY_ERROR)
         for queue, id in buried[:1]:
             self._store.unreadable.log(len(buried), f"{id!r} in {queue!r}: its state, priority or due time is invalid")
 

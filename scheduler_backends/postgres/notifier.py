@@ -38,7 +38,7 @@ def channel_of(schema: str, prefix: str) -> str:
 
 
 class Notifier:
-    """Notifies waiters in all processes. Thread-safe. Never raises a `BackendError`, because workers poll as well."""
+    """Sends notifications to the waiters of all processes. Thread-safe. Logs a `BackendError`; workers poll too."""
 
     def __init__(self, send: Callable[[list[str]], object]) -> None:
         self._send = send
@@ -53,7 +53,11 @@ class Notifier:
             self.send(due)
 
     def due(self, queues: Collection[str], *, after: float = 0.0) -> list[str]:
-        """Return the queues that may be notified in *after* seconds. The caller must notify them."""
+        """
+        Return those of *queues* whose last notification will be INTERVAL seconds old in *after* seconds.
+
+        They count as notified now, so the caller must notify them.
+        """
         now = time.monotonic()
         with self._locks.get(threading.RLock):
             due = [queue for queue in queues if now + after - self._last.get(queue, -INTERVAL) >= INTERVAL]

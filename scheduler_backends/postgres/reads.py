@@ -26,7 +26,7 @@ _LEAST_TOKEN: Final = "0" * 32
 
 
 class ReadHooks:
-    """Reads of jobs and queues."""
+    """Hooks that read jobs and queues."""
 
     _store: Store
 

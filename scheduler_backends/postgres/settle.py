@@ -42,7 +42,7 @@ def settle(
 
 
 class SettleHooks:
-    """Moves leased jobs to the state that the holder of the lease requests."""
+    """Hooks that end a lease: the job moves to the state that the holder requests."""
 
     _store: Store
 

@@ -1,4 +1,4 @@
-"""The ability Wakeups, with LISTEN."""
+"""The ability Wakeups: waiters that are notified through LISTEN and NOTIFY."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _log = logging.getLogger("scheduler.postgres")
 
 
 class WaiterHooks:
-    """Wake-ups by LISTEN. If it does not work, workers poll."""
+    """The method of the ability Wakeups. If LISTEN does not work, workers poll."""
 
     _store: Store
 

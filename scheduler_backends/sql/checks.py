@@ -88,4 +88,4 @@ STRAY: Final = (
     f"(state NOT IN {_KNOWN} OR state IN {WAITING} AND (priority NOT IN (0, 1, 2, 3) OR due_at > {LATEST})"
     f" OR state IN {FINISHED} AND finished_at IS NULL)"
 )
-"""Condition for rows that no move and no list would ever find. A partial index, normally empty, serves it."""
+"""Condition for stray rows, which no move and no list would ever find. A partial index, normally empty, finds them."""

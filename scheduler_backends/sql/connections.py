@@ -1,5 +1,5 @@
 """
-Running statements on the caller's own connection: of the database driver, SQLAlchemy or Django.
+Execution of statements on a caller's connection: of the database driver, SQLAlchemy or Django.
 
 SQLAlchemy and Django are not imported here. A caller that passes one of their objects has already imported them.
 """

@@ -1,4 +1,4 @@
-"""Conversion of rows to jobs, also of rows that are damaged."""
+"""Conversion of rows to jobs, including damaged rows."""
 
 from __future__ import annotations
 

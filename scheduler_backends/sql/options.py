@@ -30,7 +30,7 @@ def parsers_of(options: type) -> dict[str, Parser]:
 
 
 def with_options(options: _Options, found: dict[str, Option]) -> _Options:
-    """Return *options* with the values *found* in a URL. Raises `ConfigError` where the two contradict each other."""
+    """Return *options* with the values *found* in a URL. Raises `ConfigError` if an argument differs."""
     given: dict[str, Any] = found  # the constructor checks the types
     if RETENTION_OPTIONS.keys() & found.keys():
         given["retention"] = retention_from(found)

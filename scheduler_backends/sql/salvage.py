@@ -2,7 +2,7 @@
 Decoding of damaged rows, field by field.
 
 A field that cannot be read has a neutral value, and its name is in `Job.unreadable`. The error with the reasons is made
-for each read and never stored: a newer release, or a read after the row was repaired, returns the job without it.
+for each read and never stored, so that a newer release, or a read after the row was repaired, does not return it.
 """
 
 from __future__ import annotations

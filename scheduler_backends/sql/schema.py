@@ -117,7 +117,11 @@ class Schema:
         self._exists = exists
 
     def version_of(self, execute: Execute) -> int:
-        """Return the version in the database, 0 = none. No statement fails: that would abort a caller's transaction."""
+        """
+        Return the version in the database, 0 = there are no tables.
+
+        If there are none, no statement fails, because that would abort a caller's transaction.
+        """
         if not execute(self._exists, {}).fetchall():
             return 0
         ((version,),) = execute(f"SELECT max(version) FROM {self._place}{self._prefix}schema_version", {}).fetchall()

@@ -15,7 +15,7 @@ from scheduler_backends.sql.fields import error_document
 
 _EVERY: Final = 60.0  # seconds between two log lines
 
-STRAYED: Final = error_document(
+STRAY_ERROR: Final = error_document(
     ErrorDetail(kind=UNREADABLE, message="this record cannot be read: its state, priority or due time is invalid")
 )
 """The error of a stray job: because of its state, priority or due time, no worker would ever have found it."""
@@ -33,7 +33,11 @@ class UnreadableLog:
         self._unlogged = 0
 
     def log(self, number: int, example: str) -> None:
-        """Log that *number* jobs are dead because they cannot be read. *example* has one of them and the reason."""
+        """
+        Log that *number* jobs are dead because they cannot be read.
+
+        *example* names one of them and the reason. It must not contain a payload.
+        """
         with self._locks.get(threading.RLock):
             self._unlogged += number
             now = time.monotonic()

@@ -13,7 +13,7 @@ from scheduler_backends.sqlite.store import Store
 
 
 class AdminHooks:
-    """Moves of jobs by id, changes of whole queues, and migration."""
+    """Hooks for moves of jobs by id and changes of whole queues, and the methods for migration."""
 
     _store: Store
 
@@ -39,8 +39,8 @@ class AdminHooks:
         purged = 0
         for part in slices(range(limit)):
             with self._store.file.writing() as connection:
-                asked = {"queue": queue, "now": self._store.now(), "limit": len(part)}
-                more = connection.execute(self._store.statements.purge[state], asked).rowcount
+                parameters = {"queue": queue, "now": self._store.now(), "limit": len(part)}
+                more = connection.execute(self._store.statements.purge[state], parameters).rowcount
             purged += more
             if more < len(part):
                 break

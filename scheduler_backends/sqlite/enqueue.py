@@ -26,7 +26,7 @@ _IS_TEXT: Final = tuple(SQLITE_TYPES[column.type] == "TEXT" for column in COLUMN
 
 
 class EnqueueHooks:
-    """Moves new jobs to scheduled, or to ready if they are due."""
+    """Hooks of enqueue. A new job becomes scheduled, or ready if it is due."""
 
     _store: Store
 

@@ -11,19 +11,19 @@ from scheduler.errors import BackendError, BackendUnavailable, SchemaMismatch
 
 class _Meaning(NamedTuple):
     text: str
-    passes: bool = False  # may pass by itself, so repeating the call is worthwhile
+    transient: bool = False  # repeating the call may help
     of_connection: bool = True  # depends on how the connection was opened: a new one may work
 
 
 _MEANINGS: Final = {
-    sqlite3.SQLITE_BUSY: _Meaning("is locked", passes=True, of_connection=False),
-    sqlite3.SQLITE_LOCKED: _Meaning("is locked", passes=True, of_connection=False),
-    sqlite3.SQLITE_PROTOCOL: _Meaning("is locked", passes=True),
-    sqlite3.SQLITE_FULL: _Meaning("cannot grow: the disk is full", passes=True, of_connection=False),
-    sqlite3.SQLITE_IOERR: _Meaning("cannot be read or written", passes=True),
-    sqlite3.SQLITE_CANTOPEN: _Meaning("cannot be opened", passes=True),
-    sqlite3.SQLITE_NOMEM: _Meaning("cannot be used: out of memory", passes=True, of_connection=False),
-    sqlite3.SQLITE_INTERRUPT: _Meaning("was interrupted", passes=True, of_connection=False),
+    sqlite3.SQLITE_BUSY: _Meaning("is locked", transient=True, of_connection=False),
+    sqlite3.SQLITE_LOCKED: _Meaning("is locked", transient=True, of_connection=False),
+    sqlite3.SQLITE_PROTOCOL: _Meaning("is locked", transient=True),
+    sqlite3.SQLITE_FULL: _Meaning("cannot grow: the disk is full", transient=True, of_connection=False),
+    sqlite3.SQLITE_IOERR: _Meaning("cannot be read or written", transient=True),
+    sqlite3.SQLITE_CANTOPEN: _Meaning("cannot be opened", transient=True),
+    sqlite3.SQLITE_NOMEM: _Meaning("cannot be used: out of memory", transient=True, of_connection=False),
+    sqlite3.SQLITE_INTERRUPT: _Meaning("was interrupted", transient=True, of_connection=False),
     sqlite3.SQLITE_READONLY: _Meaning("is read-only"),
     sqlite3.SQLITE_CORRUPT: _Meaning("is damaged"),
     sqlite3.SQLITE_NOTADB: _Meaning("is not an SQLite database"),
@@ -53,7 +53,7 @@ def translated(error: Exception, path: str) -> BackendError:
     """Return the library's error for *error*: `BackendUnavailable` if repeating the call may help."""
     meaning = _meaning(error)
     if meaning is not None:
-        kind = BackendUnavailable if meaning.passes else BackendError
+        kind = BackendUnavailable if meaning.transient else BackendError
         return kind(f"{path} {meaning.text} ({error})")
     if isinstance(error, MemoryError):
         return BackendUnavailable(f"{path} cannot be used: out of memory")

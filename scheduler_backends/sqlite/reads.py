@@ -17,7 +17,7 @@ from scheduler_backends.sqlite.store import Store, accept_any_text
 
 
 class ReadHooks:
-    """Reads of jobs and queues."""
+    """Hooks that read jobs and queues."""
 
     _store: Store
 
@@ -43,12 +43,12 @@ class ReadHooks:
         while True:
             # One row more than needed shows whether there is a next page.
             wanted = min(limit - len(jobs), SLICE) + 1
-            asked: dict[str, object] = {"queue": queue, "now": now, "limit": wanted, "priority": position[0]}
+            parameters: dict[str, object] = {"queue": queue, "now": now, "limit": wanted, "priority": position[0]}
             for name, value in zip(("key", "id"), position[1:], strict=True):
                 bound = _as_stored(value)
-                asked |= {name: bound, f"{name}_is_text": isinstance(value, str) and bound is not value}
+                parameters |= {name: bound, f"{name}_is_text": isinstance(value, str) and bound is not value}
             with self._store.file.reading() as connection:
-                rows = connection.execute(statement, asked).fetchall()
+                rows = connection.execute(statement, parameters).fetchall()
             for row in map(JobRow._make, rows[: wanted - 1]):
                 jobs.append(job_of(row, now))
                 position = position[0], getattr(row, KEYS[state]), row.id

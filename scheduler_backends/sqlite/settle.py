@@ -13,7 +13,7 @@ from scheduler_backends.sqlite.store import Store
 
 
 class SettleHooks:
-    """Moves leased jobs to the state that the holder of the lease requests."""
+    """Hooks that end a lease: the job moves to the state that the holder requests."""
 
     _store: Store
 

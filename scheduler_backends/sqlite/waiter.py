@@ -15,7 +15,7 @@ _REST: Final = 0.005  # seconds between two wakes
 
 
 class WaiterHooks:
-    """Wake-ups by writes to the file's log."""
+    """The method of the ability Wakeups."""
 
     _store: Store
 

@@ -133,8 +133,8 @@ class Watch:
                 return WakeReason.NONE
             self._seen = seen
             moment = self._store.now()
-            asked = {"queues": self._queues, "now": moment}
-            ready, due = connection.execute(self._store.statements.pending_work, asked).fetchone()
+            parameters = {"queues": self._queues, "now": moment}
+            ready, due = connection.execute(self._store.statements.pending_work, parameters).fetchone()
         reason = WakeReason.JOBS_READY if ready else WakeReason.NONE
         if due is not None and due <= moment + WAKE_HORIZON:
             if self._due is None or not moment < self._due <= due:

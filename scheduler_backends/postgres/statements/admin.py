@@ -8,7 +8,7 @@ from scheduler_backends.sql.states import CANCELLED, CODES, DEAD, SCHEDULED, WAI
 
 
 class AdminStatements:
-    """Moves of jobs by id, and changes of whole queues."""
+    """Statements that move jobs by id and change whole queues."""
 
     def __init__(self, job: str, queue: str) -> None:
         def move(may_move: str, change: str) -> str:

@@ -29,7 +29,7 @@ def _values(of: Callable[[str], str]) -> str:
 
 
 class EnqueueStatements:
-    """Moves new jobs to scheduled, or to ready if they are due."""
+    """Statements that store new jobs, find existing ones, and notify."""
 
     def __init__(self, job: str, queue: str) -> None:
         columns = ", ".join(COPIED)

@@ -21,7 +21,7 @@ from scheduler_backends.sql.states import DEAD, LEASED
 
 
 class LeaseStatements:
-    """Moves ready jobs to leased, and extends leases."""
+    """Statements that lease ready jobs and extend leases."""
 
     def __init__(self, job: str, queue: str) -> None:
         # Leases up to `limit` jobs, at most `share` of each queue, and returns the jobs that have the token already.

@@ -18,7 +18,7 @@ from scheduler_backends.sql.states import DEAD, FINISHED, LEASED, SCHEDULED
 
 
 class MaintenanceStatements:
-    """Moves of expired leases and stray jobs, and deletion after the retention."""
+    """Statements for due times, expired leases, stray jobs, and jobs whose retention has ended."""
 
     def __init__(self, job: str) -> None:
         # Microseconds until the next job is due, NULL = no job waits for its due time.

@@ -153,16 +153,16 @@ def given_back(returned: str) -> str:
     return f"job.attempts - CASE WHEN job.attempts > 0 THEN {returned} ELSE 0 END"
 
 
-def deletion(job: str, doomed: str) -> str:
+def deletion(job: str, selection: str) -> str:
     """
-    Return a statement that deletes the rows whose ctids *doomed* selects, and returns their number.
+    Return a statement that deletes the rows whose ctids *selection* selects, and returns their number.
 
-    A ctid is safe here, because *doomed* locks the rows, and skips those that another call has locked.
+    A ctid is safe here, because *selection* locks the rows, and skips those that another call has locked.
     """
     return f"""
 WITH deleted AS (
     DELETE FROM {job} AS job WHERE job.ctid = any(array(
-    {doomed}
+    {selection}
     )) RETURNING 1
 )
 SELECT pg_catalog.count(*) FROM deleted"""

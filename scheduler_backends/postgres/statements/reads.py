@@ -9,7 +9,7 @@ from scheduler_backends.sql.moments import EARLIEST
 
 
 class ReadStatements:
-    """Reads of jobs and queues."""
+    """Statements that read jobs and queues."""
 
     def __init__(self, job: str, queue: str) -> None:
         columns = f"{NOW}, {row_of('job')}"

@@ -7,7 +7,7 @@ from scheduler_backends.sql.states import DEAD, RETRY_WAIT, SCHEDULED, SUCCEEDED
 
 
 class SettleStatements:
-    """Moves leased jobs to the state that the holder of the lease requests."""
+    """Statements that end a lease: the job moves to the state that the holder requests."""
 
     def __init__(self, job: str) -> None:
         # With retention 0, a finished job is deleted at once.
