@@ -31,7 +31,7 @@ class PostgresBackend(
     EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, AdminHooks, ReadHooks, WaiterHooks, Backend
 ):
     """
-    Jobs in a PostgreSQL database, 14 or newer.
+    Backend that stores jobs in PostgreSQL 14 or newer.
 
     Args:
         engine_or_url: a SQLAlchemy engine on psycopg, whose pool is used as it is, or ``postgresql://…`` with the

@@ -27,7 +27,7 @@ class SqliteBackend(
     EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, AdminHooks, ReadHooks, WaiterHooks, Backend
 ):
     """
-    Jobs in an SQLite file, which is created if it does not exist.
+    Backend that stores jobs in an SQLite file. The file is created if it does not exist.
 
     The file must be on a local disk: SQLite's locks are not reliable on network file systems.
     """

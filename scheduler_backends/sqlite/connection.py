@@ -109,7 +109,7 @@ def is_wal(connection: Connection) -> bool:
 
 
 def use_wal(connection: Connection, path: str) -> None:
-    """Switch the file at *path* to WAL mode, which is permanent, unless it is in WAL mode."""
+    """Switch the file at *path* to WAL mode if it is in another mode. The file keeps this mode."""
     if not is_wal(connection):
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()  # creates the log

@@ -19,7 +19,7 @@ from typing import Final
 
 # Seconds.
 _RETRY_EVERY: Final = 0.000_2  # about one short transaction
-_SLOW_AFTER: Final = 0.05  # of waiting: then the holder seems to be stuck
+_SLOW_AFTER: Final = 0.05  # after this wait, the holder seems to be stuck
 _SLOW_RETRY_EVERY: Final = 0.002
 _LONGEST_WAIT: Final = 1.0  # for a process that does not leave; each later wait is a quarter of the last
 _SHORTEST_WAIT: Final = 0.01
@@ -92,7 +92,7 @@ def _open(database: str) -> int:
     try:
         return os.open(path, flags)
     except FileNotFoundError:
-        wanted = os.stat(database)  # noqa: PTH116 - beside os.open
+        wanted = os.stat(database)  # noqa: PTH116 - like os.open
         mode = sum(right | right << 1 for right in (0o200, 0o020, 0o002) if wanted.st_mode & right)
         descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, mode)
     # Set the owner as SQLite does for its own files next to the database. Only for a file that was created here: an

@@ -29,7 +29,7 @@ class LeaseHooks:
         parameters: dict[str, object] = {"queues": json.dumps(queues), "now": self._store.now(), "token": token}
         with self._store.file.reading() as connection:
             (anything,) = connection.execute(self._store.statements.any_work, parameters).fetchone()
-        while anything:  # without work, an idle worker takes no write lock
+        while anything:  # so an idle worker takes no write lock
             leases, unreadable = leases_of(
                 self._take(parameters, queues, worker_id, duration, min(limit, SLICE)), token
             )

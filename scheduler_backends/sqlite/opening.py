@@ -18,7 +18,7 @@ class Opening:
         self._path = path
         self._options = options
         self.schema = schema_of(options.prefix, may_migrate=options.migrate)
-        self.was_open = False  # then a missing file is not created: an operator may be restoring it
+        self.was_open = False  # once True, a missing file is not created: an operator may be restoring it
         self.accepts_any_text = False
 
     def reader(self, mine: Open) -> None:
@@ -55,7 +55,7 @@ class Opening:
 
     def connect(self) -> Connection:
         """Return a new connection. Raises `BackendError` if the file was open before and no longer exists."""
-        if self.was_open and not os.path.exists(self._path):  # noqa: PTH110 - beside os.path.realpath
+        if self.was_open and not os.path.exists(self._path):  # noqa: PTH110 - like os.path.realpath
             raise BackendError(f"{self._path} was removed: put it back, or restart the program to begin a new file")
         return connect(
             self._path,
