@@ -1,4 +1,4 @@
-"""Jobs in PostgreSQL, with enqueue inside the caller's own transaction."""
+"""PostgreSQL store, with enqueue inside the caller's own transaction."""
 
 from scheduler_backends.postgres.backend import PostgresBackend
 

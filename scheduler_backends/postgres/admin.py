@@ -1,4 +1,4 @@
-"""cancel, requeue, pause, resume, purge and the migrations: what an operator does."""
+"""The operator's hooks: cancel, requeue, pause, resume, purge, and migration of the tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scheduler_backends.sql.states import shown_state
 
 
 class AdminHooks:
-    """Moves of single jobs by id and of whole queues, and the version of the schema."""
+    """Hooks for moves of jobs by id and changes of whole queues, and the methods for migration."""
 
     _store: Store
 
@@ -41,7 +41,7 @@ class AdminHooks:
             for id in part:
                 state, moved = found.get(id, (None, False))
                 results.append(MoveAnswer(id=id, moved=moved, state=target if moved else state))
-                if moved:  # the same id again in this call
+                if moved:  # for a repetition of the id in this call
                     found[id] = (target if keeps else None, False)
         return results
 
@@ -63,11 +63,11 @@ class AdminHooks:
         return deleted
 
     def migrate(self) -> int:
-        """Bring the tables up to date and return how many steps that took: 0 = they were. Harmless at any time."""
+        """Bring the tables up to date and return the number of steps applied. Safe to call at any time."""
         return self._store.database.unchecked(self._store.schema.migrate)
 
     def schema_version(self) -> int:
-        """Return the version of the schema in the database, 0 = none."""
+        """Return the version of the schema in the database, 0 = there are no tables."""
         return self._store.database.unchecked(self._store.schema.version)
 
     def check_schema(self) -> None:
@@ -75,5 +75,5 @@ class AdminHooks:
         self._store.database.unchecked(self._store.schema.check)
 
     def migration_sql(self, from_version: int = 0, to_version: int | None = None) -> str:
-        """Return what `migrate` runs between two versions of the schema, for review (None = the newest)."""
+        """Return the SQL that `migrate` runs between two versions of the schema (None = the newest), for review."""
         return self._store.schema.migration_sql(from_version, to_version)

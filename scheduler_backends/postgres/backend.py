@@ -1,4 +1,4 @@
-"""How a backend on PostgreSQL is built."""
+"""Construction of the PostgreSQL backend. Its methods are in the other modules of this package."""
 
 from __future__ import annotations
 
@@ -31,22 +31,27 @@ class PostgresBackend(
     EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, AdminHooks, ReadHooks, WaiterHooks, Backend
 ):
     """
-    Jobs in a PostgreSQL database, 14 or newer.
+    Backend that stores jobs in PostgreSQL 14 or newer.
 
     Args:
-        engine_or_url: a SQLAlchemy engine on psycopg, whose pool is used as it is, or ``postgresql://…``, which may
-            have the other arguments as options.
-        retention: how long finished jobs are kept.
-        clock: for tests; None = the server's own time.
-        schema: where the tables are.
-        prefix: begins the names of the tables.
-        migrate: bring the tables up to date when first used; else a database that needs it raises `SchemaMismatch`.
-        timeout: seconds that any statement, and connecting, may take before `BackendUnavailable`. With an engine this
-            and the next two are the engine's own.
-        pool_size: most connections at a time, one more for each waiter.
+        engine_or_url: a SQLAlchemy engine on psycopg, whose pool is used as it is, or ``postgresql://…`` with the
+            other arguments as options.
+        retention: how long finished jobs are kept. None = the defaults of `Retention`.
+        clock: the source of the current time, for tests. None = the server's clock.
+        schema: the schema of the tables.
+        prefix: the beginning of the table names.
+        migrate: create or update the tables when they are first used. If False, a database whose tables are missing or
+            old raises `SchemaMismatch`.
+        timeout: seconds that a statement or a new connection may take before `BackendUnavailable` is raised. If an
+            engine is given, its own settings apply instead of this argument and the next two.
+        pool_size: the most connections at a time. Each waiter has one more.
         pool_timeout: seconds to wait for a free connection.
-        pgbouncer: it is in front of the server, in transaction mode.
-        listen_url: a direct URL of the server for LISTEN then; percent-encoded where it is an option of a URL.
+        pgbouncer: True if pgbouncer, in transaction mode, is in front of the server.
+        listen_url: a URL that leads to the server directly, for LISTEN behind pgbouncer. As an option of a URL it must
+            be percent-encoded.
+
+    Raises:
+        ConfigError: an argument is invalid, or differs from the same option in the URL.
     """
 
     def __init__(
@@ -93,12 +98,12 @@ class PostgresBackend(
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """Return a backend for ``postgresql://user@host:5432/name``, options: the arguments and libpq's."""
+        """Return a backend for ``postgresql://user@host:5432/name``. Options are the arguments and those of libpq."""
         return cls(url)
 
     @property
     def clock(self) -> Clock | None:
-        """None = the server's own time; tests set one."""
+        """The source of the current time. None = the server's clock; tests set another one."""
         return self._store.clock
 
     @clock.setter

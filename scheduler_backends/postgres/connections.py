@@ -1,4 +1,4 @@
-"""Connections of our own that end a wait, and whether an idle one is still alive."""
+"""Driver connections with a bounded wait, and checks whether a connection can be used."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ import psycopg
 from psycopg import pq
 
 T = TypeVar("T")
-# What a driver's generator is sent when nothing happened for an interval (by psycopg 3.2.11 and newer).
+# psycopg 3.2.11 and newer sends this value to its generators if nothing happened for an interval.
 _READY_NONE = 0
 
 
 class BoundedConnection(psycopg.Connection[Any]):
     """
-    A connection on which no statement waits for longer than `limit` seconds: then it raises TimeoutError.
+    Connection that raises TimeoutError if a statement waits longer than `limit` seconds for the server.
 
-    A firewall may drop a connection silently, and a proxy may go on acknowledging bytes: neither TCP's own time-outs
-    nor the server's statement_timeout help. The caller that gets the error must drop the connection.
+    The time-outs of TCP and the server's statement_timeout are not enough: a firewall may drop a connection silently,
+    and a proxy may continue to acknowledge bytes. After the error the caller must drop the connection.
     """
 
     limit: float = 10.0
 
     def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
-        """See psycopg. Called for every exchange with the server after connecting."""
+        """Override of psycopg's method, which is called for each exchange with the server after connecting."""
         return super().wait(_bounded(gen, self.limit), *args, **options)
 
 
@@ -47,10 +47,11 @@ def _bounded(gen: Generator[Any, Any, T], limit: float) -> Generator[Any, Any, T
 
 def is_alive(connection: psycopg.Connection[Any]) -> bool:
     """
-    Whether an idle connection has not been closed by the other side, as far as this machine can tell.
+    Return whether an idle connection is still open, as far as this machine can tell.
 
-    A server that closes it sends a message first, so there is something to read. This takes one system call; a
-    "pre-ping" costs a round trip. A statement that was sent to a dead connection cannot be repeated: it may have run.
+    A server that closes a connection sends a message first, so there is something to read. This check is one system
+    call, while a "pre-ping" is a round trip. The check must come first: a statement that was sent to a dead connection
+    cannot be repeated, because it may have run.
     """
     if connection.closed:
         return False
@@ -65,11 +66,11 @@ def is_alive(connection: psycopg.Connection[Any]) -> bool:
 
 
 def is_utf8(connection: psycopg.Connection[Any]) -> bool:
-    """Whether text is sent and received as UTF-8. Other encodings have fewer characters, and SQL_ASCII gives bytes."""
+    """Return whether text is sent as UTF-8. Other encodings lack characters, and SQL_ASCII returns bytes."""
     return connection.pgconn.parameter_status(b"client_encoding") == b"UTF8"
 
 
 def cancel(connection: psycopg.Connection[Any]) -> None:
-    """Ask the server to end the statement on a connection that is dropped."""
+    """Ask the server to cancel the statement of a connection that will be dropped."""
     with contextlib.suppress(psycopg.Error, OSError):
         connection.cancel_safe(timeout=1.0)

@@ -1,4 +1,4 @@
-"""Runs statements on the pool's connections, repeats them where that is safe, and translates errors."""
+"""Execution of statements on pooled connections, with safe repeats and translated errors."""
 
 from __future__ import annotations
 
@@ -25,38 +25,44 @@ Rows = list[tuple[Any, ...]]
 Driver = psycopg.Connection[Any]
 
 _REPEATS: Final = 20
-_DEAD_IN_A_ROW: Final = 100  # more idle connections than any pool holds
-_SEEN: Final = "scheduler seen at"  # in the pool's notes about a connection: when it was first used here
+_DEAD_IN_A_ROW: Final = 100  # more idle connections than a pool can have
+_FIRST_USE: Final = "scheduler first use"  # key in the info of a pooled connection: when it was first used here
 
-# Whether a process has its own pool of an engine, which several backends may use.
+# For each engine, which several backends may share: whether this process has a pool of its own.
 _pools: weakref.WeakKeyDictionary[sa.Engine, PerProcess[bool]] = weakref.WeakKeyDictionary()
 
 
 class Database:
     """
-    One database through a SQLAlchemy engine. Safe in any thread; connects when first used, and anew after a fork.
+    Database behind a SQLAlchemy engine. Thread-safe. Connects when first used, and again after a fork.
 
-    Each statement is a transaction of its own on the driver's connection: no session is ever idle in a transaction.
+    Each statement is a transaction by itself on the driver's connection, so no session is ever idle in a transaction.
+
+    Args:
+        engine: gives the connections.
+        owned: close the engine's pool with the database.
+        pgbouncer: pgbouncer is in front of the server, so statements are not prepared.
+        prepare: called with a connection before the first statement of the process.
     """
 
     def __init__(self, engine: sa.Engine, *, owned: bool, pgbouncer: bool, prepare: Callable[[Driver], None]) -> None:
         self.engine = engine
         self._owned = owned
         self._pgbouncer = pgbouncer
-        # Named prepared statements live in a server session, and behind pgbouncer the next statement may be in another.
+        # Prepared statements belong to a session. Behind pgbouncer, the next statement may run in another session.
         self._prepared = False if pgbouncer else None
-        self._prepare: Callable[[Driver], None] | None = prepare  # once a process, before its first statement
+        self._prepare: Callable[[Driver], None] | None = prepare  # None = done
         self._closed = False
-        self._distrusted_at = 0.0  # connections first used before this moment are not used again
+        self._distrusted_at = 0.0  # connections first used before this time are not used again
         self._pool_of = _pools.setdefault(engine, PerProcess())
         self._pool_of.get(lambda: True)
 
     def run(self, statement: str, parameters: Mapping[str, object]) -> Rows:
-        """Run one statement that is safe to repeat when the server has undone it, and return its rows."""
+        """Run one statement and return its rows. It is repeated if the server undid it."""
         return self.repeat(lambda driver: self.execute(driver, statement, parameters))
 
     def repeat(self, work: Callable[[Driver], Rows]) -> Rows:
-        """Do *work* on a connection in autocommit mode, again if the server undid it in favour of another."""
+        """Do *work* on a connection in autocommit mode, and repeat it if the server undid it after a conflict."""
         repeats = 0
         while True:
             try:
@@ -67,15 +73,15 @@ class Database:
                 failure = translated(error)
             except SchedulerError:
                 raise
-            except Exception as error:  # noqa: BLE001 - whatever a driver or the system raises
+            except Exception as error:  # noqa: BLE001 - the driver or the system may raise anything
                 repeats = _REPEATS + 1
                 failure = translated(error)
             if repeats > _REPEATS:
-                raise failure  # here, so that no other error becomes its context: that might show parameters
+                raise failure  # outside the except: an error as its context might show parameters
             time.sleep(random.uniform(0.0, 0.002 * repeats))
 
     def unchecked(self, work: Callable[[Driver], T]) -> T:
-        """Do *work* on a connection in autocommit mode, without the check of the schema before."""
+        """Do *work* on a connection in autocommit mode, without checking the schema first."""
 
         def on_connection() -> T:
             with self.connection(prepared=False) as driver:
@@ -92,13 +98,13 @@ class Database:
 
     @contextmanager
     def connection(self, *, prepared: bool = True) -> Iterator[Driver]:
-        """Give a connection in autocommit mode. Waits for one up to the pool's time-out; errors are not translated."""
+        """Lend a connection in autocommit mode. Waits for it up to the pool's time-out. Errors are not translated."""
         pooled, driver = self._check_out()
         autocommit = driver.autocommit
         try:
             if not autocommit:
                 driver.autocommit = True  # a flag of the driver: costs no round trip
-            prepare = self._prepare  # threads that come at once all do it, and another may be done meanwhile
+            prepare = self._prepare  # several threads may do it at once; another may finish meanwhile
             if prepared and prepare is not None:
                 prepare(driver)
                 self._prepare = None
@@ -109,14 +115,14 @@ class Database:
             self._distrust(pooled, driver, error)
             raise
         finally:
-            if self._closed:  # in a pool that was disposed of, nothing would ever close it
+            if self._closed:  # the pool was disposed of, and would never close it
                 pooled.invalidate()
             elif not autocommit and not driver.closed:
                 driver.autocommit = False
             pooled.close()
 
     def detached(self) -> Driver:
-        """Return a connection that the pool forgets, in autocommit mode. The caller closes it."""
+        """Return a connection in autocommit mode that no longer belongs to the pool. The caller closes it."""
 
         def take() -> Driver:
             pooled, driver = self._check_out()
@@ -127,23 +133,23 @@ class Database:
         return translating(take)
 
     def check_open(self) -> None:
-        """Raise `BackendClosed` after `close()`: for calls that have nothing to run."""
+        """Raise `BackendClosed` after `close`. For calls with nothing to do, which use no connection."""
         if self._closed:
             raise BackendClosed("the backend was closed")
 
     def close(self) -> None:
-        """Close the pool, if it is ours. Calls under way end by themselves; later ones raise `BackendClosed`."""
+        """Close the pool if it is owned. Running calls end normally; later calls raise `BackendClosed`."""
         self._closed = True
         if self._owned:
             self._own_pool()
             self.engine.dispose()
 
     def _own_pool(self) -> None:
-        """Leave a parent's connections to the parent, whether the fork ran Python's hooks or not."""
-        self._pool_of.get(self._begin_anew)
+        """Replace the pool in a forked child, even if the fork ran no Python hooks."""
+        self._pool_of.get(self._new_pool)
 
-    def _begin_anew(self) -> bool:
-        self.engine.dispose(close=False)
+    def _new_pool(self) -> bool:
+        self.engine.dispose(close=False)  # the connections belong to the parent process
         return True
 
     def _check_out(self) -> tuple[PoolProxiedConnection, Driver]:
@@ -158,25 +164,25 @@ class Database:
         return pooled, driver
 
     def _is_trusted(self, pooled: PoolProxiedConnection, driver: Driver) -> bool:
-        first_use: float | None = pooled.info.get(_SEEN)
+        first_use: float | None = pooled.info.get(_FIRST_USE)
         if first_use is not None:
             return first_use > self._distrusted_at
         if not is_utf8(driver):
             pooled.close()
             raise BackendError("PostgreSQL: the engine's connections must have the client_encoding UTF8")
-        pooled.info[_SEEN] = time.monotonic()
+        pooled.info[_FIRST_USE] = time.monotonic()
         return True
 
     def _distrust(self, pooled: PoolProxiedConnection, driver: Driver, error: BaseException) -> None:
         """
-        Do not use the connection again on which *error* came.
+        Do not use a connection again after *error*.
 
-        It may have been opened with settings that were changed since, such as a role: a session keeps them. Many
-        failures say nothing about it, but they are rare, and a new connection costs little. Where the database took no
-        writes, all that were opened until now are replaced.
+        A session keeps the settings with which it was opened, such as those of its role, and they may have changed
+        since. Many errors have another cause, but they are rare, and a new connection costs little. If the database was
+        read-only, all connections opened until now are replaced.
         """
         if isinstance(error, TimeoutError) and self._pgbouncer:
-            cancel(driver)  # else it would run on: there is no time-out of the server's
+            cancel(driver)  # otherwise it would continue: the server has no time-out here
         if isinstance(error, errors.ReadOnlySqlTransaction):
             self._distrusted_at = time.monotonic()
         pooled.invalidate()

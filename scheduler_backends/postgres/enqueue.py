@@ -1,4 +1,4 @@
-"""enqueue: one statement for one job, arrays for some, COPY for many."""
+"""Enqueue: a plain INSERT for one job, arrays for some, COPY for many."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from scheduler_backends.sql.moments import later, to_micros
 from scheduler_backends.sql.slices import slices
 from scheduler_backends.sql.states import SCHEDULED
 
-_COPY_FROM: Final = 500  # jobs: below, one statement with arrays is as fast
+_COPY_FROM: Final = 500  # jobs: below this number, one INSERT with arrays is as fast
 _SLICE: Final = 5_000  # jobs in one transaction
 _TRIES: Final = 10
-_ROUND_TRIP: Final = 0.002  # seconds: where an insert takes longer, it notifies itself instead of a statement after it
+_ROUND_TRIP: Final = 0.002  # seconds: if a notification is due within this time, the INSERT includes it
 
-# Places in the rows of `find`.
+# Positions in the rows of `find`. Position 0 is the moment.
 _BINARY: Final = tuple(place for place, column in enumerate(COLUMNS.values(), 1) if column.type == "bytea")
 
 Run = Callable[..., Rows]  # a statement, and its parameters by name
 
 
 class EnqueueHooks:
-    """→ scheduled, or ready when due."""
+    """Hooks of enqueue. A new job becomes scheduled, or ready if it is due."""
 
     _store: Store
 
@@ -59,9 +59,9 @@ class EnqueueHooks:
 
     def enqueue_with(self, connection: object, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
         """
-        See `TransactionalEnqueue`: psycopg, SQLAlchemy and Django connections to the same database, and Sessions.
+        See `TransactionalEnqueue`. Takes psycopg, SQLAlchemy and Django connections to the same database, and Sessions.
 
-        The notification is part of the caller's transaction as well: a rollback takes back both.
+        The notification is part of the caller's transaction, so a rollback undoes it too.
         """
         checked = check_all("jobs", jobs, NewJob)
         self._store.database.check_open()
@@ -92,7 +92,7 @@ class EnqueueHooks:
             known.update(queues)
 
     def _enqueue_one(self, job: NewJob) -> list[Enqueued]:
-        """In one round trip, the notification included, unless the id is taken."""
+        """Enqueue in one round trip, including the notification, unless the id is taken."""
         statements, passed = self._store.statements.enqueue, _passed(job)
         is_now = job.run_at is None and not job.delay
         notifies = is_now and bool(self._store.notifier.due((job.queue,), after=_ROUND_TRIP))
@@ -124,8 +124,8 @@ class EnqueueHooks:
                     results[number] = Enqueued(job=stored, is_new=True)
             if len(rows) < len(left):
                 self._find(run, {number: job for number, job in left.items() if number not in results}, results)
-            # What was there, and then not found, has finished in between: it is stored in the next round.
-        raise BackendUnavailable("jobs with these ids come and go too fast to tell whether they are stored")
+            # A job whose id was taken but not found has been deleted in between. The next round stores it.
+        raise BackendUnavailable("jobs with these ids are stored and deleted too fast to tell whether they exist")
 
     def _find(self, run: Run, jobs: dict[int, NewJob], results: dict[int, Enqueued]) -> None:
         keys = sorted({(job.queue, job.id) for job in jobs.values()})
@@ -137,7 +137,7 @@ class EnqueueHooks:
                 results[number] = Enqueued(job=job_of(row, now), is_new=is_repeat(row, job))
 
     def _copied(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
-        """Store all of *jobs* by COPY, or none of them, where one of their ids is taken."""
+        """Store all *jobs* by COPY. Return an empty list, and store none, if one of their ids is taken."""
         stored: list[Enqueued] = []
         statements = self._store.statements.enqueue
 
@@ -153,7 +153,7 @@ class EnqueueHooks:
                             moments = moments_of(job, now)
                             target.write_row((SCHEDULED, *moments, *values_of(job)))
                             stored.append(Enqueued(job=stored_job(job, *moments), is_new=True))
-            except errors.UniqueViolation:  # COPY is one statement: none of its rows is there
+            except errors.UniqueViolation:  # COPY is one statement, so none of its rows was stored
                 stored.clear()
             return []
 
@@ -162,7 +162,7 @@ class EnqueueHooks:
 
 
 def _passed(job: NewJob) -> dict[str, object]:
-    """Return what a statement is passed of a job. run_at NULL = the delay from now, by the server's clock."""
+    """Return a job's parameters for a statement. run_at NULL = now plus the delay, by the server's clock."""
     passed = dict(zip(STORED, values_of(job), strict=True))
     passed["run_at"] = None if job.run_at is None else to_micros(job.run_at)
     passed["delay"] = later(0, job.delay) if job.delay else 0
@@ -170,21 +170,21 @@ def _passed(job: NewJob) -> dict[str, object]:
 
 
 def _due_soon(stored: Iterable[Enqueued]) -> set[str]:
-    """Return the queues in which a new job is due so soon that a poll might see it too late."""
+    """Return the queues with a new job due within `WAKE_HORIZON`, for which polling might be too late."""
     soon = timedelta(seconds=WAKE_HORIZON)
     new = (enqueued.job for enqueued in stored if enqueued.is_new)
     return {job.queue for job in new if job.due_at is None or job.due_at - job.created_at <= soon}
 
 
 def _plain(value: object, is_binary: bool) -> object:  # noqa: FBT001 - for each value of each row
-    """Return a value as our own connections do, where the caller's has another driver or the encoding SQL_ASCII."""
+    """Convert a value of another driver, or of a connection with the encoding SQL_ASCII, to that of psycopg."""
     if isinstance(value, memoryview):
         value = bytes(value)
     return value.decode() if isinstance(value, bytes) and not is_binary else value
 
 
 def _run_on(connection: psycopg.Connection[Any]) -> Any:
-    # Not the connection's own kind of cursor, which may want other parameters, or stay on the server.
+    # Not `connection.cursor()`: its class may need other parameters, or be a server-side cursor.
     return lambda statement, parameters: psycopg.Cursor(connection, row_factory=tuple_row).execute(
         statement, parameters
     )

@@ -1,4 +1,4 @@
-"""Translates the errors of the driver and the pool into those of the library."""
+"""Translation of the errors of the driver and the pool."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from scheduler.errors import BackendError, BackendUnavailable, SchedulerError, S
 T = TypeVar("T")
 
 REPEATABLE: tuple[type[psycopg.Error], ...] = (errors.SerializationFailure, errors.DeadlockDetected)
-"""The server has undone the statement, so repeating it as a whole is safe."""
+"""Errors after which repeating the statement is safe, because the server undid it."""
 
 HARMLESS: tuple[type[psycopg.Error], ...] = (*REPEATABLE, psycopg.IntegrityError, psycopg.DataError)
-"""After these the connection is as good as before."""
+"""Errors after which the connection can be used again."""
 
 _COMMAND: Final = "python -m scheduler_backends.sql migrate URL"
 _NO_LOGIN = (errors.InvalidAuthorizationSpecification, errors.InvalidCatalogName)
 _NO_SCHEMA = (errors.UndefinedTable, errors.UndefinedColumn, errors.InvalidSchemaName)
 
-# The first that fits counts. What may pass is BackendUnavailable: repeat the call.
+# The first match counts. BackendUnavailable means that repeating the call may help.
 _TABLE: tuple[tuple[tuple[type[BaseException], ...], type[BackendError], str], ...] = (
     (_NO_SCHEMA, SchemaMismatch, f"the schema is missing or of another version: run `{_COMMAND}`"),
     ((sqlalchemy.exc.TimeoutError,), BackendUnavailable, "every connection of the pool is in use"),
@@ -34,10 +34,10 @@ _TABLE: tuple[tuple[tuple[type[BaseException], ...], type[BackendError], str], .
     (_NO_LOGIN, BackendError, "the server refuses the login"),
     ((psycopg.OperationalError, psycopg.InterfaceError), BackendUnavailable, "the server is away or refuses"),
     ((psycopg.Error, sqlalchemy.exc.SQLAlchemyError), BackendError, "the server refused"),
-    ((OSError, MemoryError), BackendUnavailable, "the server cannot be reached"),  # such as: no descriptor is left
+    ((OSError, MemoryError), BackendUnavailable, "the server cannot be reached"),  # or no free descriptor
 )
 
-# Errors of a login have no code in libpq, only text. In another language of the server they count as an outage.
+# libpq gives no code for login errors, only a text. If the server's language is not English, they count as an outage.
 _REFUSED: Final = re.compile(
     "authentication failed|no password supplied|no pg_hba.conf entry|certificate verify failed|SSL error"
     "|does not support SSL|server certificate|root certificate|certificate file|private key file"
@@ -50,10 +50,10 @@ _REFUSED: Final = re.compile(
 
 def translated(error: BaseException) -> BackendError:
     """
-    Return the library's error for *error*, of the driver, of SQLAlchemy around it or of the system; its cause is set.
+    Return the library's error for *error*, which the driver, SQLAlchemy or the system raised.
 
-    The cause is of the driver's class and has only the first line of its text: the others, and what SQLAlchemy adds,
-    may show parameters, which contain payloads. Raise it outside the `except`: else *error* itself becomes its context.
+    Its cause has the driver's class but only the first line of the text. The other lines, and the text of SQLAlchemy,
+    may show parameters, which contain payloads. Raise it outside the `except`, or *error* itself becomes its context.
     """
     cause = driver_error(error)
     brief = _brief(cause)
@@ -70,14 +70,14 @@ def translated(error: BaseException) -> BackendError:
 
 
 def translating(work: Callable[[], T]) -> T:
-    """Do *work* and raise what it raises, translated where it is none of the library's errors."""
+    """Return the result of *work*. Translate each error that is not one of the library's own."""
     try:
         return work()
     except SchedulerError:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever a driver or the system raises
+    except Exception as error:  # noqa: BLE001 - the driver or the system may raise anything
         failure = translated(error)
-    raise failure  # here, so that no other error becomes its context: that might show parameters
+    raise failure  # outside the except: an error as its context might show parameters
 
 
 def driver_error(error: BaseException) -> BaseException:
@@ -91,7 +91,7 @@ def driver_error(error: BaseException) -> BaseException:
 
 def _brief(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
-    if type(error) is psycopg.OperationalError:  # of connecting: it names several addresses, and no parameter
+    if type(error) is psycopg.OperationalError:  # an error of connecting has a line per address, and no parameter
         return "; ".join(line.strip() for line in lines)
     return lines[0] if lines else type(error).__name__
 
@@ -99,6 +99,6 @@ def _brief(error: BaseException) -> str:
 def _clean(error: BaseException, brief: str) -> BaseException:
     if isinstance(error, psycopg.Error):
         return type(error)(brief).with_traceback(error.__traceback__)
-    if isinstance(error, UnicodeError):  # it has the text that it is about
+    if isinstance(error, UnicodeError):  # it holds the text that could not be encoded
         return UnicodeError(brief).with_traceback(error.__traceback__)
     return error

@@ -1,4 +1,4 @@
-"""lease and renew."""
+"""Lease and renew."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scheduler_backends.sql.slices import SLICE
 
 
 class LeaseHooks:
-    """Ready → leased, at most 1,000 jobs a call, and leased for longer."""
+    """Hooks that lease ready jobs, at most 1,000 in a call, and extend leases."""
 
     _store: Store
 
@@ -32,7 +32,7 @@ class LeaseHooks:
             if not unreadable:
                 return leases
             buried = self._bury_unreadable(unreadable, token)
-            if leases or not buried:  # an empty result would mean that nothing else is leasable
+            if leases or not buried:  # else repeat: an empty result would mean that no job is ready
                 return leases
 
     def _take(self, turns: list[str], *, limit: int, **parameters: object) -> list[tuple[int, JobRow]]:
@@ -45,7 +45,7 @@ class LeaseHooks:
         rows = lease(share)
         of_queue = Counter(row.queue for _, row in rows)
         if len(rows) < limit and any(number >= share for number in of_queue.values()):
-            # What some queues left of their share goes to the others. The token's first rows are returned as well.
+            # What some queues left of their share goes to the others. This also returns the jobs leased just now.
             rows = lease(limit)
         # RETURNING has no order.
         place = {queue: number for number, queue in enumerate(turns)}
@@ -63,7 +63,7 @@ class LeaseHooks:
         return len(buried)
 
     def _renew(self, leases: Sequence[Lease], duration: float) -> Sequence[Lease]:
-        # An UPDATE changes a row once, however often it is named.
+        # An UPDATE changes and returns a row once, even if its lease is given twice.
         named = list(dict.fromkeys(leases))
         statement = self._store.statements.lease.renew
         refused = settle(self._store, statement, named, duration=later(0, duration))

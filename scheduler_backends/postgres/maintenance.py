@@ -1,4 +1,4 @@
-"""promote_due, recover_expired and trim: what workers call from time to time."""
+"""Promote, recover and trim: the maintenance that workers run periodically."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from scheduler_backends.sql.fields import error_document
 from scheduler_backends.sql.moments import later
 from scheduler_backends.sql.slices import SLICE
 from scheduler_backends.sql.states import CODES
-from scheduler_backends.sql.unreadable import STRAYED
+from scheduler_backends.sql.unreadable import STRAY_ERROR
 
 _EXPIRED: Final = error_document(LEASE_EXPIRED)
 
 
 class MaintenanceHooks:
-    """Moves that happen with time."""
+    """Hooks for due jobs, expired leases, and finished jobs whose retention has ended."""
 
     _store: Store
 
     def _promote_due(self, queues: Sequence[str], limit: int) -> Promotion:
-        """Moves nothing: a job that is due is ready."""
+        """Move nothing, because a job that is due counts as ready: see `sql.states`."""
         del limit
         ((due,),) = self._store.run(self._store.statements.maintenance.next_due, queues=list(queues))
         return Promotion(moved=0, next_due=None if due is None else due / 1_000_000)
@@ -48,13 +48,13 @@ class MaintenanceHooks:
         return Recovery(ready=ready, dead=dead, next_expiry=next_expiry)
 
     def _next_expiry(self, names: list[str]) -> float | None:
-        """Seconds until the next lease expires, 0.0 = one has, None = there is none."""
+        """Return the seconds until the next lease expires, 0.0 = one has expired, None = there is no lease."""
         ((micros,),) = self._store.run(self._store.statements.maintenance.next_expiry, queues=names)
         return None if micros is None else max(0.0, float(micros) / 1_000_000)
 
     def _bury_stray(self, names: list[str], size: int) -> None:
         statement = self._store.statements.maintenance.bury_stray
-        buried = self._store.run(statement, queues=names, limit=size, error=STRAYED)
+        buried = self._store.run(statement, queues=names, limit=size, error=STRAY_ERROR)
         for queue, id in buried[:1]:
             self._store.unreadable.log(len(buried), f"{id!r} in {queue!r}: its state, priority or due time is invalid")
 

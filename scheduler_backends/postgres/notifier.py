@@ -1,12 +1,14 @@
 """
-NOTIFY, rate-limited: it takes a lock that all commits share. With eight clients, one NOTIFY in every commit cut inserts
-from 20,100 to 8,300 per second.
+Rate-limited NOTIFY.
 
-A notification is a statement of its own after the move, so moves stay as they are, and a waiter that receives it finds
-the work committed. Only the enqueue of one job, on which a web request may wait, takes it along. At most one is sent
-for a queue within HUSH seconds. A waiter that was woken looks once more HUSH seconds later and finds what was not
-notified. Work that is committed after that look is notified again.
-"""  # noqa: D205 - the first sentence needs its reason
+A commit with a NOTIFY takes a lock that all such commits share. With eight clients, a NOTIFY in every commit reduced
+inserts from 20,100 to 8,300 per second. So at most one notification is sent for a queue within INTERVAL seconds. A
+waiter that was woken looks again INTERVAL seconds later, and finds the work that was not notified. Work that is
+committed after that look is notified again.
+
+A notification is a separate statement after the move, so the work is committed when a waiter receives it. Only the
+enqueue of one job, for which a web request may be waiting, includes the notification in its own statement.
+"""
 
 from __future__ import annotations
 
@@ -20,28 +22,29 @@ from typing import Final
 from scheduler.errors import BackendError
 from scheduler.processes import PerProcess
 
-HUSH: Final = 0.01  # seconds
-_MOST_QUEUES: Final = 10_000  # remembered: queues that are used once must not pile up
+INTERVAL: Final = 0.01
+"""Seconds between two notifications for the same queue."""
+_MOST_QUEUES: Final = 10_000  # remembered, so that queues that are used only once do not accumulate
 
-_LONGEST: Final = 63  # characters of a channel's name: the server refuses longer ones
+_LONGEST: Final = 63  # characters of a channel's name; the server refuses longer names
 
 _log = logging.getLogger("scheduler.postgres")
 
 
 def channel_of(schema: str, prefix: str) -> str:
-    """Return the channel on which the waiters of these tables listen."""
+    """Return the name of the channel for waiters of these tables."""
     name = f"{schema}.{prefix}job"
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 9]}#{zlib.crc32(name.encode()):08x}"
 
 
 class Notifier:
-    """Notifies the waiters of queues, in any process. For any thread; never raises, since workers poll as well."""
+    """Sends notifications to the waiters of all processes. Thread-safe. Logs a `BackendError`; workers poll too."""
 
     def __init__(self, send: Callable[[list[str]], object]) -> None:
         self._send = send
-        # Guard _last; re-entrant for finalisers and signal handlers that enqueue.
+        # They guard _last. Re-entrant, because finalisers and signal handlers may enqueue.
         self._locks: PerProcess[threading.RLock] = PerProcess()
-        self._last: dict[str, float] = {}  # queue → when its last notification was begun
+        self._last: dict[str, float] = {}  # queue → time of its last notification
 
     def notify(self, queues: Collection[str]) -> None:
         """Notify the waiters of *queues*, in which work was committed."""
@@ -50,17 +53,21 @@ class Notifier:
             self.send(due)
 
     def due(self, queues: Collection[str], *, after: float = 0.0) -> list[str]:
-        """Return the queues whose last notification will be older than HUSH in *after* s. The caller must send them."""
+        """
+        Return those of *queues* whose last notification will be INTERVAL seconds old in *after* seconds.
+
+        They count as notified now, so the caller must notify them.
+        """
         now = time.monotonic()
         with self._locks.get(threading.RLock):
-            due = [queue for queue in queues if now + after - self._last.get(queue, -HUSH) >= HUSH]
+            due = [queue for queue in queues if now + after - self._last.get(queue, -INTERVAL) >= INTERVAL]
             if len(self._last) + len(due) > _MOST_QUEUES:
-                self._last = {queue: at for queue, at in self._last.items() if now - at < HUSH}
+                self._last = {queue: at for queue, at in self._last.items() if now - at < INTERVAL}
             self._last.update(dict.fromkeys(due, now))
         return due
 
     def send(self, payloads: list[str]) -> None:
-        """Send a notification for each payload, without a limit."""
+        """Send a notification with each payload at once, without the rate limit."""
         try:
             self._send(payloads)
         except BackendError as error:

@@ -1,4 +1,4 @@
-"""The arguments of the backend, which a URL may have as options too, and URLs with libpq's options."""
+"""Options of the backend, given as arguments or in the URL, and URLs with libpq's options."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from scheduler.queues import Retention
 from scheduler.urls import Parser, split, split_options
 from scheduler_backends.sql.options import check_identifier, parsers_of, with_options
 
-# The query parameters for libpq itself; its others would name another database, or undo a limit of ours.
-_OF_THE_DRIVER: Mapping[str, Parser] = dict.fromkeys(
+# Query parameters that are passed to libpq. Its others would name another database, or undo a limit of this library.
+_LIBPQ_OPTIONS: Mapping[str, Parser] = dict.fromkeys(
     (
         "application_name", "channel_binding", "connect_timeout", "gssencmode", "host", "hostaddr", "krbsrvname",
         "load_balance_hosts", "options", "passfile", "port", "service", "sslcert", "sslcrl", "sslkey", "sslmode",
@@ -27,7 +27,7 @@ _OF_THE_DRIVER: Mapping[str, Parser] = dict.fromkeys(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """See `PostgresBackend`, which has the same defaults. `ConfigError` names a wrong one."""
+    """Checked arguments of `PostgresBackend`, which has the same defaults."""
 
     retention: Retention = field(default_factory=Retention)
     schema: str = "scheduler"
@@ -40,7 +40,7 @@ class Options:
     listen_url: str | None = None
 
     def __post_init__(self) -> None:
-        """Check every field."""
+        """Check every field. `ConfigError` names the invalid one."""
         check_kind("retention", self.retention, Retention)
         for name in ("migrate", "pgbouncer"):
             check_kind(name, getattr(self, name), bool)
@@ -52,32 +52,32 @@ class Options:
         check_count("pool_size", self.pool_size, at_least=1, at_most=1_000)
 
     def within(self, url: str) -> tuple[sa.URL, Options]:
-        """Return *url* for the driver, and these options with those of the URL."""
-        place, found = split_options(url, {**parsers_of(Options), **_OF_THE_DRIVER})
-        driver = {name: str(found.pop(name)) for name in _OF_THE_DRIVER if name in found}
+        """Return *url* for the driver, and these options merged with those of the URL."""
+        place, found = split_options(url, {**parsers_of(Options), **_LIBPQ_OPTIONS})
+        driver = {name: str(found.pop(name)) for name in _LIBPQ_OPTIONS if name in found}
         return _database_url("url", f"{place}?{urlencode(driver)}" if driver else place), with_options(self, found)
 
 
 def listen_url(given: object) -> sa.URL:
-    """Check the argument `listen_url`: a URL with no options but libpq's."""
+    """Check the argument `listen_url`, a URL with only libpq's options."""
     if not isinstance(given, str):
         raise ConfigError("listen_url", f"must be a URL, not {type(given).__name__}")
     try:
-        split_options(given, _OF_THE_DRIVER)  # the driver reads them
+        split_options(given, _LIBPQ_OPTIONS)  # only a check: the driver reads them
     except ConfigError as error:
         raise ConfigError("listen_url", str(error)) from None
     return _database_url("listen_url", given)
 
 
 def _database_url(field: str, given: str) -> sa.URL:
-    """Return *given*, the argument *field*, for SQLAlchemy. `ConfigError` when it is no URL of PostgreSQL."""
+    """Convert *given* for SQLAlchemy. Raises `ConfigError` for *field* if it is not a PostgreSQL URL."""
     try:
         given.encode()
         url = sa.make_url(_with_hosts_as_options(given))
-    except (sa.exc.ArgumentError, ValueError):  # their texts may show a password
-        raise ConfigError(field, "cannot be read; percent-encode what is special in names and passwords") from None
+    except (sa.exc.ArgumentError, ValueError):  # not chained: their texts may show a password
+        raise ConfigError(field, "cannot be read; percent-encode special characters in names and passwords") from None
     if any("\0" in str(part) for part in (*url, *url.query.values())):
-        raise ConfigError(field, "must not hold NUL, which is %00")
+        raise ConfigError(field, "must not contain NUL (%00)")
     if url.drivername not in ("postgresql", "postgres", "postgresql+psycopg"):
         raise ConfigError(field, "must begin with postgresql://")
     for port in str(url.query.get("port", "")).split(","):

@@ -1,4 +1,4 @@
-"""get, list, stats and ping. None costs more than a few indexed probes and the rows that it returns."""
+"""Get, list, stats and ping. Each costs a few index look-ups and the rows that it returns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LEAST_TOKEN: Final = "0" * 32
 
 
 class ReadHooks:
-    """What is asked about jobs and queues."""
+    """Hooks that read jobs and queues."""
 
     _store: Store
 
@@ -44,7 +44,7 @@ class ReadHooks:
         statement, key = self._store.statements.reads.walk[state], KEYS[state]
         jobs: list[Job] = []
         while True:
-            # One more than asked for shows whether there is a next page.
+            # One row more than needed shows whether there is a next page.
             wanted = limit - len(jobs) + 1
             chosen = {"priority": position[0]} if goes_by_priority(state) else {}
             rows = self._store.run(statement, queue=queue, key=position[1], id=position[2], limit=wanted, **chosen)
@@ -60,7 +60,7 @@ class ReadHooks:
             position = following
 
     def _stats(self, queues: Sequence[str] | None) -> Sequence[QueueStats]:
-        """Without *queues*: of all that have jobs, were enqueued to, or paused."""
+        """Return the statistics of *queues*. None = every queue that has jobs, was enqueued to, or was paused."""
         statements = self._store.statements.reads
         names = [name for (name,) in self._store.run(statements.known_queues)] if queues is None else queues
         rows = self._store.run(statements.stats, queues=sorted(names))

@@ -1,4 +1,4 @@
-"""The tables in the database, the steps from one version of them to the next, and how they are run."""
+"""Schema of the database: Postgres' dialect of the shared tables, and their migration."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from scheduler_backends.sql.schema import Dialect, Schema, script
 from scheduler_backends.sql.states import WAITING
 
 _log = logging.getLogger("scheduler.postgres")
-_TIMEOUT = 600.0  # seconds: a migration waits for others, and builds indexes
+_TIMEOUT = 600.0  # seconds: a migration waits for other transactions, and builds indexes
 
-# Collation "C" compares ids as bytes: faster, and the same after an upgrade of the operating system's locales.
+# Collation "C" compares ids as bytes. This is faster, and an upgrade of the operating system's locales changes nothing.
 # Every job is updated at least once, by its lease, so pages are left half empty for the new versions. At a fill factor
 # of 85, a lease-and-delete cycle took 869 bytes of log instead of 618, and 35 to 77 % of the renewals were heap-only
-# updates instead of 97 to 100 %. These are possible only because no index has lease_until.
-# There are many dead rows: vacuum runs by their number, not by a share of the table.
+# updates instead of 97 to 100 %. Heap-only updates are possible because no index contains lease_until.
+# There are many dead rows, so vacuum is triggered mostly by their number, not by a share of the table.
 DIALECT: Final = Dialect(
     type_of=str,
     key=' COLLATE "C"',
@@ -38,7 +38,7 @@ DIALECT: Final = Dialect(
     autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_threshold = 5000
 )""",
     further=(
-        # The numbers of leases.
+        # Gives the lease numbers.
         "CREATE SEQUENCE {s}{p}lease_number",
         f"""
 CREATE VIEW {{s}}{{p}}job_status AS
@@ -68,15 +68,15 @@ FROM {{s}}{{p}}job AS job LEFT JOIN LATERAL (
 
 class PostgresSchema(Schema):
     """
-    The schema *schema* of a database, with tables whose names begin with *prefix*.
+    Tables in *schema* whose names begin with *prefix*.
 
-    may_migrate: bring it up to date when it is first used.
+    With *may_migrate*, they are migrated when they are first used.
     """
 
     def __init__(self, schema: str, prefix: str, *, may_migrate: bool) -> None:
-        # Some names are words of SQL, and need quotes.
+        # Names that are reserved words of SQL need quotes.
         self.quoted = f'"{schema}"' if schema in RESERVED_WORDS else schema
-        # Not to_regclass(): after waiting for a lock it may return what was there before.
+        # Not to_regclass(): after a wait for a lock, it may return an outdated result.
         exists = f"""SELECT FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE n.nspname = '{schema}' AND c.relname = '{prefix}schema_version'"""
         super().__init__(DIALECT, place=f"{self.quoted}.", prefix=prefix, may_migrate=may_migrate, exists=exists)
@@ -84,15 +84,15 @@ WHERE n.nspname = '{schema}' AND c.relname = '{prefix}schema_version'"""
         self._caller_prepared = False
 
     def prepare(self, driver: Driver) -> None:
-        """Check the version before a process's first statement, and warn of settings that cost much."""
+        """Check or migrate the schema before a process's first statement, and warn about expensive settings."""
         settings = "SELECT current_setting('server_encoding'), current_setting('default_transaction_isolation')"
         ((encoding, isolation),) = _on(driver)(settings, {}).fetchall()
         if encoding != "UTF8":
             raise SchemaMismatch(f"the database has the encoding {encoding}; create one with ENCODING 'UTF8'")
         if isolation != "read committed":
             _log.warning(
-                "default_transaction_isolation is %r: the server undoes statements that meet, and they are repeated; "
-                "with 'read committed' it would not",
+                "default_transaction_isolation is %r: the server undoes conflicting statements, and they are repeated; "
+                "with 'read committed' it does not",
                 isolation,
             )
         if not self.is_current(_on(driver)):
@@ -100,9 +100,9 @@ WHERE n.nspname = '{schema}' AND c.relname = '{prefix}schema_version'"""
 
     def prepare_on(self, execute: Execute, database: Database) -> None:
         """
-        Check the version before the first statement on a caller's connection.
+        Check or migrate the schema before the first statement on a caller's connection.
 
-        On that connection: a pool that is shared may have no other one.
+        The check runs on that connection, because a shared pool may have no other one.
         """
         if not self._caller_prepared:
             if not self.is_current(execute):
@@ -114,20 +114,20 @@ WHERE n.nspname = '{schema}' AND c.relname = '{prefix}schema_version'"""
         self.is_current(_on(driver), may_migrate=False)
 
     def version(self, driver: Driver) -> int:
-        """Return the version in the database, 0 = none."""
+        """Return the version in the database, 0 = there are no tables."""
         return self.version_of(_on(driver))
 
     def migrate(self, driver: Driver) -> int:
-        """Bring the schema up to date in one transaction and return how many steps that took."""
+        """Bring the tables up to date in one transaction and return the number of steps applied."""
         run = _on(driver)
         limit = getattr(driver, "limit", None)
         if limit is not None:
-            driver.limit = _TIMEOUT  # type: ignore[attr-defined]  # ours has one
+            driver.limit = _TIMEOUT  # type: ignore[attr-defined]  # a BoundedConnection
         try:
             run("BEGIN ISOLATION LEVEL READ COMMITTED", {})
             try:
                 run(f"SET LOCAL statement_timeout = '{_TIMEOUT:.0f}s'", {})
-                # Before anything else: two that create the same schema at once would fail.
+                # First, because two concurrent CREATE SCHEMA of the same name would fail.
                 run(f"SELECT pg_advisory_xact_lock({self._lock})", {})
                 named = {"schema": self._schema}
                 if not run("SELECT FROM pg_namespace WHERE nspname = %(schema)s", named).fetchall():
@@ -144,7 +144,7 @@ WHERE n.nspname = '{schema}' AND c.relname = '{prefix}schema_version'"""
         return steps
 
     def migration_sql(self, from_version: int, to_version: int | None) -> str:
-        """Return what `migrate` runs between two versions (0 = no schema, None = the newest), as a transaction."""
+        """Return the SQL that `migrate` runs between two versions (0 = no tables, None = the newest)."""
         schema = [self._create] if from_version == 0 else []
         statements = self.statements(from_version, to_version)
         return script("BEGIN", f"SELECT pg_advisory_xact_lock({self._lock})", *schema, *statements, "COMMIT")
@@ -155,10 +155,11 @@ WHERE n.nspname = '{schema}' AND c.relname = '{prefix}schema_version'"""
 
     @property
     def _lock(self) -> int:
-        # One for all prefixes: the first makes the schema, and IF NOT EXISTS fails when two do so at once.
+        # One lock for all prefixes: the first migration creates the schema, and even with IF NOT EXISTS, two that do so
+        # at once may fail.
         return zlib.crc32(f"reliable-scheduler {self._schema}".encode())
 
 
 def _on(driver: Driver) -> Execute:
-    # Never prepared: no text comes twice, and some cannot be.
+    # Never prepared: no text is repeated, and some statements cannot be prepared.
     return lambda statement, parameters: driver.execute(sql.SQL(statement), parameters or None, prepare=False)

@@ -1,4 +1,4 @@
-"""complete, retry, bury and release: how the holder of a lease gives it up, fenced by the token."""
+"""Complete, retry, bury and release. Each ends a lease, and only for the holder of its token."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def settle(
     columns: dict[str, list[Any]] | None = None,
     **parameters: Any,
 ) -> list[Lease]:
-    """Run *statement* for *leases*, with further *columns* of each, and return the refused ones."""
+    """Run *statement* for *leases* and return the refused ones. *columns* are arrays with a value for each lease."""
     store.database.check_open()
     refused: list[Lease] = []
     for start in range(0, len(leases), SLICE):
@@ -42,7 +42,7 @@ def settle(
 
 
 class SettleHooks:
-    """Leased → the state that the holder chooses."""
+    """Hooks that end a lease: the job moves to the state that the holder requests."""
 
     _store: Store
 

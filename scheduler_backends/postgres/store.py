@@ -1,4 +1,4 @@
-"""What the hooks of this backend share."""
+"""State that the hooks of this backend share."""
 
 from __future__ import annotations
 
@@ -25,11 +25,21 @@ _log: Final = logging.getLogger("scheduler.postgres")
 @dataclass(slots=True, kw_only=True)
 class Store:
     """
-    The parts of one backend.
+    Parts of one backend.
 
-    clock: for tests; None = the server's own time. channel: of LISTEN and NOTIFY. listening: where LISTEN works, None =
-    nowhere. known_queues: those that this process has added to the table of queues; adding one twice is harmless.
-    turns: counts lease calls, so that each begins with another queue; `next()` on it is atomic.
+    Args:
+        database: runs the statements.
+        schema: the tables and their migration.
+        statements: the text of all statements.
+        retention: how long finished jobs are kept.
+        clock: the source of the current time, None = the server's clock.
+        channel: the channel of LISTEN and NOTIFY.
+        notifier: notifies the waiters of all processes.
+        listening: the database for LISTEN, None = LISTEN does not work.
+        waiters: the open waiters of this backend.
+        known_queues: queues that this process has added to the table of queues. Adding one twice is harmless.
+        turns: counts lease calls, so that each begins with another queue. `next()` on it is atomic.
+        unreadable: the log of jobs that cannot be read.
     """
 
     database: Database
@@ -46,15 +56,15 @@ class Store:
     unreadable: UnreadableLog = field(default_factory=lambda: UnreadableLog(_log))
 
     def now(self) -> int | None:
-        """Return microseconds since 1970 by a test's clock, None = the server's own time."""
+        """Return the time of `clock` in microseconds since 1970, None = use the server's clock."""
         return None if self.clock is None else to_micros(now_of(self.clock))
 
     def run(self, statement: str, **parameters: Any) -> Rows:
-        """Run one statement and return its rows. The moment is added to the parameters."""
+        """Run one statement and return its rows. `now` is added to the parameters."""
         return self.database.run(statement, {"now": self.now(), **parameters})
 
     def close(self) -> None:
-        """End the waits and close the connections."""
+        """End all waits and close the connections."""
         self.waiters.close()
         if self.listening is not None and self.listening is not self.database:
             self.listening.close()

@@ -1,4 +1,4 @@
-"""The ability Wakeups, by LISTEN."""
+"""The ability Wakeups: waiters that are notified through LISTEN and NOTIFY."""
 
 from __future__ import annotations
 
@@ -17,51 +17,51 @@ from scheduler.sleeping import Ownership
 from scheduler.waiting import DescriptorWaiter
 from scheduler_backends.postgres.database import Database, Driver
 from scheduler_backends.postgres.errors import translating
-from scheduler_backends.postgres.notifier import HUSH
+from scheduler_backends.postgres.notifier import INTERVAL
 from scheduler_backends.postgres.store import Store
 
 # Seconds.
-_NONCE_WITHIN: Final = 1.0  # a listener must receive its own nonce in this time
-_NONCE_EVERY: Final = 60.0  # between two nonces: a firewall may have forgotten the connection
-_POLL_FOR: Final = 60.0  # until a listener that receives nothing is given another chance
+_NONCE_WITHIN: Final = 1.0  # a listener must receive its own nonce within this time
+_NONCE_EVERY: Final = 60.0  # between two nonces, because a firewall may have dropped the connection
+_POLL_FOR: Final = 60.0  # until LISTEN is tried again after it received nothing
 
-_NONCE: Final = "\1"  # begins a nonce, and no queue's name
+_NONCE: Final = "\1"  # begins every nonce, and no queue's name contains it
 
-# Connections whose descriptor somebody has closed, kept for ever: libpq would close the number, which may be another's.
+# Connections whose descriptor other code has closed. Kept for ever: libpq would close its number, now perhaps reused.
 _abandoned: list[object] = []
 
 _log = logging.getLogger("scheduler.postgres")
 
 
 class WaiterHooks:
-    """Wake-ups by LISTEN. Where it does not work, workers poll."""
+    """The method of the ability Wakeups. If LISTEN does not work, workers poll."""
 
     _store: Store
 
     def waiter(self, queues: Sequence[str]) -> Waiter:
-        """See `Wakeups.waiter`. The connection is one of its own."""
+        """See `Wakeups.waiter`. Each waiter has its own connection."""
         names, store = check_queues(queues), self._store
         if store.listening is None:
-            _log.warning("pgbouncer passes no notifications on: workers poll; give a direct listen_url")
+            _log.warning("pgbouncer does not forward notifications: workers poll; set listen_url to the server itself")
         return DescriptorWaiter(store.waiters, names, lambda _: ListenSource(store, store.listening, frozenset(names)))
 
 
 class ListenSource:
     """
-    A `WakeSource` on a connection that listens.
+    `WakeSource` on a connection that listens.
 
-    It sends itself a nonce, since a pooler between it and the server may take LISTEN and pass no notification on.
-    psycopg closes no connection of another process when it is collected.
+    It sends a nonce to itself, because a pooler in front of the server may accept LISTEN without forwarding
+    notifications. A forked child may collect its parent's source: psycopg does not close another process's connection.
     """
 
     def __init__(self, store: Store, database: Database | None, queues: Collection[str]) -> None:
         self._store = store
-        self._database = database  # None = LISTEN works nowhere
+        self._database = database  # None = LISTEN does not work
         self._queues = queues
-        self._driver: Driver | None = None  # listens, and runs nothing else
+        self._driver: Driver | None = None  # only listens
         self._socket: Ownership | None = None
         self._nonce = ""
-        self._nonce_until = 0.0  # when the nonce must have been received or, without one, when the next is sent
+        self._nonce_until = 0.0  # the deadline of the nonce; without a nonce, when the next is sent
         self._nonce_came = False
         self._poll_until = 0.0
         self._look_again = math.inf
@@ -74,15 +74,15 @@ class ListenSource:
                 return WakeReason.NONE
             self._listen(self._database)
             self._send_nonce(now)
-            return WakeReason.ANY  # earlier notifications were not received
+            return WakeReason.ANY  # notifications before this were not received
         is_notified = False
         for payload in translating(lambda: _received(driver)):
             if payload == self._nonce:
                 self._nonce, self._nonce_until, self._nonce_came = "", now + _NONCE_EVERY, True
             is_notified = is_notified or payload in self._queues
         if is_notified:
-            # Work that is committed within HUSH of a notification is not notified: see `notifier`.
-            self._look_again = now + HUSH
+            # Work that is committed within INTERVAL after a notification is not notified: see `notifier`.
+            self._look_again = now + INTERVAL
         elif now >= self._look_again:
             self._look_again, is_notified = math.inf, True
         if now >= self._nonce_until:
@@ -125,15 +125,15 @@ class ListenSource:
 
     def _give_up(self, now: float) -> None:
         self.close()
-        if self._nonce_came:  # this connection has died: the next look makes another
+        if self._nonce_came:  # the connection worked before and has died: the next look opens another
             self._nonce_came = False
             return
         self._poll_until = now + _POLL_FOR
-        _log.warning("LISTEN receives nothing, as behind pgbouncer: workers poll; give a direct listen_url")
+        _log.warning("LISTEN receives nothing, as behind pgbouncer: workers poll; set listen_url to the server itself")
 
 
 def _received(driver: Driver) -> list[str]:
-    """Return the payloads of the notifications that have come."""
+    """Return the payloads of the notifications that have arrived, without waiting."""
     driver.pgconn.consume_input()
     payloads = []
     while (notification := driver.pgconn.notifies()) is not None:

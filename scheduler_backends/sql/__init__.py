@@ -1,1 +1,1 @@
-"""What Postgres and SQLite share: how a job is stored in a row, the versions of the schema, and their command."""
+"""Code shared by the Postgres and SQLite stores: rows of jobs, versions of the schema, and the migration command."""

@@ -1,7 +1,7 @@
 """
 python -m scheduler_backends.sql migrate URL        bring the schema up to date
-python -m scheduler_backends.sql sql URL            print the statements that would do so, for those who review them
-python -m scheduler_backends.sql check URL          exit with 1, and print what to do, unless it is up to date
+python -m scheduler_backends.sql sql URL            print the statements that `migrate` would run, for review
+python -m scheduler_backends.sql check URL          exit with status 1 and print what to do if it is not up to date
 """  # noqa: D205 - printed as the command's help
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from scheduler.plugins import backend_from_url
 
 @runtime_checkable
 class Migratable(Protocol):
-    """A backend whose tables have versions."""
+    """Backend with a versioned schema."""
 
     def migrate(self) -> int:
-        """Bring the tables up to date and return how many steps that took."""
+        """Bring the tables up to date and return the number of steps applied."""
         ...
 
     def schema_version(self) -> int:
-        """Return the version in the database, 0 = none."""
+        """Return the version of the schema in the database, 0 = there are no tables."""
         ...
 
     def check_schema(self) -> None:
-        """Raise `SchemaMismatch` unless it is the newest version of this release. Changes nothing."""
+        """Raise `SchemaMismatch` unless the schema has the newest version of this release. Changes nothing."""
         ...
 
     def migration_sql(self, from_version: int = 0, to_version: int | None = None) -> str:
-        """Return what `migrate` runs between two versions."""
+        """Return the SQL that `migrate` runs between two versions (None = the newest)."""
         ...
 
 
@@ -44,9 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("command", choices=("migrate", "sql", "check"))
-    parser.add_argument("url", help="postgresql://… or sqlite:///…, as the program gives it")
+    parser.add_argument("url", help="postgresql://… or sqlite:///…, the same URL as in your program")
     parser.add_argument(
-        "--from", dest="from_version", type=int, help="sql: from this version (default: the present one)"
+        "--from", dest="from_version", type=int, help="sql: from this version (default: the database's)"
     )
     parser.add_argument("--to", dest="to_version", type=int, help="sql: to this version (default: the newest)")
     chosen = parser.parse_args(arguments)
@@ -70,7 +70,7 @@ def _run(chosen: argparse.Namespace) -> int:
             present = backend.schema_version() if chosen.from_version is None else cast("int", chosen.from_version)
             print(backend.migration_sql(present, chosen.to_version), end="")
         else:
-            backend.check_schema()  # not just any call: it might migrate
+            backend.check_schema()  # other calls may migrate, if the URL has migrate=true
             print(f"version {backend.schema_version()}, up to date")
         return 0
     finally:

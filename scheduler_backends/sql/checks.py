@@ -1,7 +1,7 @@
 """
-The conditions of a row, which both databases check, and how rows are found that break them.
+CHECK constraints of both databases, and the condition that finds stray rows.
 
-Such a row was written by another program that dropped the checks, or before the checks were there.
+A row can break a constraint if another program dropped the constraint, or if the row is older than the constraint.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from scheduler.limits import MAX_COUNT, MAX_DELAY, MAX_NAME
 from scheduler_backends.sql.moments import EARLIEST, LATEST
 from scheduler_backends.sql.states import CODES, FINISHED, LEASED, SUCCEEDED, WAITING
 
-MOST: Final = 2**31 - 1
-"""The largest number of attempts and crashes: Postgres' integer has no larger one."""
+MAX_COUNTER: Final = 2**31 - 1
+"""The largest number of attempts and crashes: the maximum of Postgres' type integer."""
 
 _KNOWN: Final = f"({', '.join(map(str, sorted(CODES.values())))})"
 
 
 NAMES: Final = "(queue || id || type)"
 """
-All characters of a row's names. Each database refuses control characters there in its own way.
+SQL for all characters of a row's names. Each database refuses control characters in it with its own operators.
 
-Only those of ASCII: in a database that is not UTF-8, the others are parts of letters.
+Only ASCII control characters are refused. In a database that is not UTF-8, the codes of others are parts of letters.
 """
 
 
 class Bounds(NamedTuple):
-    """That each of some values lies between two bounds, which are included; None = there is none."""
+    """Condition that all *values* lie between two bounds, which are included. None = no bound."""
 
     low: float | None
     high: float | None
@@ -78,14 +78,14 @@ CHECKS: Final[Mapping[str, Mapping[str, Sequence[str | Bounds]]]] = {
     "done": {"moments": [_moments("done_at")]},
 }  # fmt: skip
 """
-Conditions of the rows of each table by name; NULL passes.
+Conditions for the rows of each table, by the name of the constraint. NULL passes.
 
-Few and short, above all those of jobs: Postgres reads their text anew for each statement that writes a row, whatever
-the statement changes. At first they took 70 of the 200 µs that the server needed to insert one job.
+They must be few and short, especially for jobs: Postgres parses them again for each statement that writes a row, even
+if the statement changes none of their columns. The first version took 70 of the 200 µs for the insert of one job.
 """
 
 STRAY: Final = (
     f"(state NOT IN {_KNOWN} OR state IN {WAITING} AND (priority NOT IN (0, 1, 2, 3) OR due_at > {LATEST})"
     f" OR state IN {FINISHED} AND finished_at IS NULL)"
 )
-"""Rows that no move and no list would ever find. An index of its own, normally empty, finds them."""
+"""Condition for stray rows, which no move and no list would ever find. A partial index, normally empty, finds them."""

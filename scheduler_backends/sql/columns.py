@@ -1,9 +1,9 @@
 """
-The columns of all tables: types, and how the fields of a job are written to them and read from them.
+Columns of all tables: their SQL types, and the encoders and decoders for the fields of a job.
 
-From this come the row type, the SELECTs, the INSERTs and COPY of both stores, the first step of both schemas and the
-tables for SQLAlchemy. A new option of a job is one more line: of `JobRow` if it is read with every job, else of
-`UNREAD`.
+The row type, the SELECTs, the INSERTs and the COPY of both stores, the first step of both schemas and the SQLAlchemy
+tables are all generated from this module. A new option of a job is one more line: in `JobRow` if it is read with every
+job, otherwise in `UNREAD`.
 """
 
 from __future__ import annotations
@@ -27,19 +27,25 @@ SQLITE_TYPES: Final = {
     "double precision": "REAL",
     "bytea": "BLOB",
 }
-"""The types that columns may have in Postgres, and in SQLite."""
+"""The SQLite type for each Postgres type that a column may have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """
-    A column.
+    Definition of a column.
 
-    type: Postgres' name of it. key: part of the primary key, which compares bytes. null: may be NULL. default: set by
-    the database, as SQL. document: what a JSON column holds, "object" or "array". stored: enqueue writes it from the
-    field of `NewJob` with this name, through *encode* if given and the field is not empty. decode: makes the field of
-    `Job` with this name, or raises; for NULL the field has its default. neutral: the field's value where *decode*
-    raises; the default where NULL is allowed.
+    Args:
+        type: the Postgres type.
+        key: part of the primary key, which compares text as bytes.
+        null: may be NULL.
+        default: SQL expression for the database's default. None = no default.
+        document: "object" or "array" if the column holds JSON of that type.
+        stored: enqueue writes the field of `NewJob` that has the column's name.
+        encode: converts that field, unless it is empty. None = the field is written as it is.
+        decode: converts the value to the field of `Job` that has the column's name, or raises. For NULL, the field has
+            its default.
+        neutral: the field's value if *decode* raises. Not for columns that may be NULL: the field has its default.
     """
 
     type: str
@@ -55,7 +61,7 @@ class Column:
 
 
 class JobRow(NamedTuple):
-    """A row of the table of jobs. Statements select the columns in this order, documents and the token as text."""
+    """Row of the jobs table. Statements select the columns in this order, and JSON and the lease token as text."""
 
     queue: Annotated[str, Column("text", key=True, stored=True)]
     id: Annotated[str, Column("text", key=True, stored=True)]
@@ -98,10 +104,10 @@ _HINTS: Final = get_type_hints(JobRow, include_extras=True)
 COLUMNS: Final[Mapping[str, Column]] = {name: get_args(_HINTS[name])[1] for name in JobRow._fields}
 
 STORED: Final = {name: column for name, column in COLUMNS.items() if column.stored}
-"""What enqueue writes of a `NewJob`, besides the state and the moments."""
+"""The columns that enqueue writes from a `NewJob`, in addition to the state and the moments."""
 
 OPTIONS: Final = {name: column.decode for name, column in COLUMNS.items() if column.null and column.decode}
-"""The fields that most jobs do not have, and their decoders."""
+"""Decoders of the optional fields, which most jobs do not have."""
 
 
 UNREAD: Final[Mapping[str, Column]] = {
@@ -119,10 +125,10 @@ UNREAD: Final[Mapping[str, Column]] = {
     "leased_at": Column("bigint", null=True),
 }
 """
-Columns of the table of jobs that no statement of a plain job reads or writes: docs/decisions/0008.
+Columns of the jobs table that no statement for a plain job reads or writes. See docs/decisions/0008.
 
-They come last, so that a server reads a row only up to them. In Postgres they cost no byte: the bitmap of NULLs of 23
-columns leaves room for 72 before the row's header grows. In SQLite each costs a byte.
+They come last, because a server reads a row only up to the last column that it needs. In Postgres they cost no byte: a
+row's header with its bitmap of NULLs has the same size for 23 columns as for 72. In SQLite each costs a byte.
 """
 
 TABLES: Final[Mapping[str, Mapping[str, Column]]] = {

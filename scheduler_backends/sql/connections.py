@@ -1,7 +1,7 @@
 """
-Runs statements on the caller's own connection, whatever library it is from.
+Execution of statements on a caller's connection: of the database driver, SQLAlchemy or Django.
 
-No library is imported here: a caller that passes its object has imported it.
+SQLAlchemy and Django are not imported here. A caller that passes one of their objects has already imported them.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ _T = TypeVar("_T")
 
 
 class Result(Protocol):
-    """The result of a statement: a cursor, or SQLAlchemy's result."""
+    """Result of a statement: a cursor, or a SQLAlchemy result."""
 
     @property
     def rowcount(self) -> int:
-        """Return how many rows were changed."""
+        """Return the number of changed rows."""
         ...
 
     def fetchall(self) -> Sequence[Sequence[Any]]:
-        """Return the rows."""
+        """Return all rows."""
         ...
 
 
@@ -34,27 +34,29 @@ Execute = Callable[[str, Parameters], Result]
 
 def executor(connection: object, *, vendor: str, driver: type, of_driver: Callable[[Any], Execute]) -> Execute:
     """
-    Return a function that runs statements in the transaction of *connection*, and does nothing else to it.
+    Return a function that runs statements in the transaction of *connection*. It never commits or rolls back.
+
+    The errors are raised here or by the returned function.
 
     Args:
-        connection: of the driver, SQLAlchemy or Django, or a Session.
+        connection: a connection of the driver, SQLAlchemy or Django, or a SQLAlchemy Session.
         vendor: the name of the database in SQLAlchemy and Django.
-        driver: the connection class of its driver.
+        driver: the driver's class of connections.
         of_driver: returns the function for a connection of the driver.
 
     Raises:
-        ConfigError: it is anything else, or a connection to another kind of database, or cannot be used.
-        BackendUnavailable: its transaction must be rolled back first.
-        Exception: what the driver raises.
+        ConfigError: *connection* has another type, belongs to another kind of database, or cannot be used.
+        BackendUnavailable: the transaction must be rolled back first, or the pool of a Session has no free connection.
+        Exception: an error of the driver, not translated.
     """
     if isinstance(connection, driver):
         return of_driver(connection)
     alchemy = _sqlalchemy(connection)
     if alchemy is not None:
         _check_vendor(alchemy.dialect.name, vendor)
-        if alchemy.dialect.paramstyle not in ("pyformat", "qmark"):  # as psycopg, psycopg2 and sqlite3 have it
+        if alchemy.dialect.paramstyle not in ("pyformat", "qmark"):  # those of psycopg, psycopg2 and sqlite3
             raise ConfigError("connection", f"is of the driver {alchemy.dialect.driver}; use psycopg or psycopg2")
-        # Not on its driver's connection: SQLAlchemy would not notice that a transaction has begun, and drop it.
+        # Not on the driver's connection: SQLAlchemy would not notice the new transaction, and would discard it.
         return lambda statement, parameters: _in_sqlalchemy(alchemy, statement, parameters)
     if _is_django(connection):
         django = cast("Any", connection)
@@ -71,7 +73,7 @@ def executor(connection: object, *, vendor: str, driver: type, of_driver: Callab
 
 
 def _sqlalchemy(connection: object) -> Any:
-    """Return the SQLAlchemy Connection that *connection* is or has, None = it is not of SQLAlchemy."""
+    """Return the SQLAlchemy Connection for *connection*, None = it is no Connection or Session of SQLAlchemy."""
     engine, orm = sys.modules.get("sqlalchemy.engine"), sys.modules.get("sqlalchemy.orm")
     if engine is not None and isinstance(connection, engine.Connection):
         return connection
@@ -81,30 +83,30 @@ def _sqlalchemy(connection: object) -> Any:
 
 
 def _in_sqlalchemy(alchemy: Any, statement: str, parameters: Parameters) -> Result:
-    options = {"stream_results": False}  # the caller may have asked for cursors on the server
+    options = {"stream_results": False}  # the caller may have enabled server-side cursors
     return _alchemy(lambda: cast("Result", alchemy.exec_driver_sql(statement, parameters, execution_options=options)))
 
 
 def _alchemy(work: Callable[[], _T]) -> _T:
-    """Do *work* with SQLAlchemy. Raise what the driver raises; where SQLAlchemy itself refuses, the library's error."""
+    """Call *work*, which uses SQLAlchemy. Raise the driver's errors unwrapped, and translate those of SQLAlchemy."""
     exc = sys.modules["sqlalchemy.exc"]
     try:
         return work()
     except exc.SQLAlchemyError as error:
         failure: BaseException = error
     if isinstance(failure, exc.StatementError) and failure.orig is not None:
-        failure = failure.orig  # SQLAlchemy's shows the parameters, and with them payloads
+        failure = failure.orig  # SQLAlchemy's error shows the parameters, which contain payloads
     if isinstance(failure, exc.SQLAlchemyError):
         brief = str(failure).partition("\n")[0].partition(" (Background on")[0]
         if isinstance(failure, exc.PendingRollbackError | exc.TimeoutError):  # a new transaction may work
             failure = BackendUnavailable(f"the connection that was passed cannot be used: {brief}")
-        elif isinstance(failure, exc.InvalidRequestError):  # such as closed, or a Session without an engine
+        elif isinstance(failure, exc.InvalidRequestError):  # for example, it is closed, or the Session has no engine
             failure = ConfigError("connection", f"cannot be used: {brief}")
     raise failure
 
 
 def _is_django(connection: object) -> bool:
-    # Not by class: `django.db.connection` is a proxy.
+    # Not by isinstance: `django.db.connection` is a proxy.
     return "django.db" in sys.modules and hasattr(connection, "vendor") and hasattr(connection, "ensure_connection")
 
 
@@ -116,4 +118,4 @@ def _in_django(django: Any, statement: str, parameters: Parameters) -> Result:
 
 def _check_vendor(found: str, wanted: str) -> None:
     if found != wanted:
-        raise ConfigError("connection", f"is one to {found}, and this store's jobs are in {wanted}")
+        raise ConfigError("connection", f"belongs to {found}, but the jobs of this store are in {wanted}")

@@ -1,4 +1,4 @@
-"""Counts that are exact up to a bound, since exact ones over a million rows take half a second."""
+"""Queue statistics. Counts are exact up to a bound: an exact count of a million rows takes half a second."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ from scheduler.queues import EXACT_COUNT, QueueStats
 from scheduler.states import JobState
 
 CAP = EXACT_COUNT + 1
-"""At most so many rows of a state are counted; in scheduled, twice as many, since it counts retries as well."""
+"""The most rows that are counted for a state. For SCHEDULED, twice as many, because its count includes retries."""
 
 
 def queue_stats(queue: str, *, paused: bool, found: Mapping[JobState, int], oldest: int | None) -> QueueStats:
     """
     Return the statistics of a queue.
 
-    found: capped numbers of rows; SCHEDULED includes those that wait for a retry, since no index tells them apart.
-    oldest: microseconds since the longest-waiting ready job became ready, None = none is ready.
+    Args:
+        queue: the name of the queue.
+        paused: whether the queue is paused.
+        found: the number of rows counted for each state. SCHEDULED includes the jobs that wait for a retry, because
+            no index distinguishes them.
+        oldest: microseconds since the longest-waiting ready job became ready, None = no job is ready.
     """
     counts = {**found, JobState.SCHEDULED: max(0, found[JobState.SCHEDULED] - found[JobState.RETRY_WAIT])}
     capped = {state for state, number in counts.items() if number > EXACT_COUNT}
-    if JobState.RETRY_WAIT in capped:  # then it is unknown how many of the rest are scheduled
+    if JobState.RETRY_WAIT in capped:  # the difference above is then not exact
         capped.add(JobState.SCHEDULED)
     return QueueStats(
         queue=queue,

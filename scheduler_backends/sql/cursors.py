@@ -1,4 +1,4 @@
-"""Where the next page of a list begins, as text that only these stores write and read."""
+"""Cursors of paged lists: the position at which the next page begins, encoded as text."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from scheduler.errors import ConfigError
 from scheduler.jobs import Priority
 from scheduler.states import JobState
 
-_BYTES: Final = "hex"  # the name of bytes in a document
+_BYTES: Final = "hex"  # the JSON key for a value of type bytes
 _TOKEN = re.compile("[0-9a-f-]{32,36}")
 
-_IMPOSSIBLE = re.compile("[\0\ud800-\udfff]")  # in a text that Postgres has
+_IMPOSSIBLE = re.compile("[\0\ud800-\udfff]")  # no text in Postgres contains these characters
 
 Position = tuple[int, int | float | str | bytes, str | bytes]
 """
-The priority being walked (0 where the walk does not go by priority), the key within it, and the id.
+Position in a list: the priority (0 if the list does not go by priority), the key and the id of a row.
 
-The last two as the row has them, whatever another program has written there: the walk goes on behind it.
+Key and id are exactly what the row holds, even if another program wrote it, so that the list continues after that row.
 """
 
 
@@ -31,30 +31,30 @@ KEYS: Final[Mapping[JobState, str]] = {
     **dict.fromkeys((JobState.SUCCEEDED, JobState.CANCELLED, JobState.DEAD), "finished_at"),
     JobState.LEASED: "lease_token",
 }
-"""The column by which a list of a state walks, before the id."""
+"""The column by which a list of each state is ordered; jobs with the same value are ordered by id."""
 
 
 def goes_by_priority(state: JobState) -> bool:
-    """Whether a list of *state* walks one priority after the other, as the index of its jobs does."""
+    """Return whether a list of *state* is ordered by priority first, as the index of its jobs is."""
     return state in (JobState.SCHEDULED, JobState.READY)
 
 
 def first_position(state: JobState, least_token: str) -> Position:
-    """Return where a list of *state* begins. *least_token* is the least value of `lease_token`."""
+    """Return where a list of *state* begins. *least_token* is the smallest possible `lease_token`."""
     return (0, least_token if state is JobState.LEASED else -(2**63), "")
 
 
 def write_place(position: Position) -> str:
-    """Return *position* as the text in a cursor."""
+    """Encode *position* as the text of a cursor."""
     text = json.dumps(position, separators=(",", ":"), default=lambda raw: {_BYTES: raw.hex()})
     return base64.urlsafe_b64encode(text.encode()).decode()
 
 
 def read_place(state: JobState, place: str, *, any_value: bool) -> Position:
     """
-    Return the position that `write_place` made for a list of *state*; `ConfigError` for any other text.
+    Decode the text that `write_place` returned for a list of *state*. Raises `ConfigError` for any other text.
 
-    any_value: the columns may have values of any type, and text that is not UTF-8, as in SQLite.
+    With *any_value*, the key and the id may have any type and may be text that is not UTF-8, as in SQLite.
     """
     refused = ConfigError("cursor", f"was not made by this store for a list of {state.value} jobs")
     try:
@@ -96,7 +96,7 @@ def _is_of_sqlite(value: object, *, may_be_number: bool) -> bool:
 
 
 def next_priority(state: JobState, position: Position) -> Position | None:
-    """Return where a walk continues after the priority of *position*; None = it has ended."""
+    """Return where the priority after that of *position* begins, None = the list has ended."""
     priority = position[0] + 1
     if not goes_by_priority(state) or priority == len(Priority):
         return None

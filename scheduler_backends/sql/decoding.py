@@ -1,4 +1,4 @@
-"""How a row becomes a job, whatever is in it."""
+"""Conversion of rows to jobs, including damaged rows."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from scheduler.leases import Lease
 from scheduler.limits import MAX_COUNT, MAX_DELAY, MAX_NAME
 from scheduler.states import TERMINAL, JobState
 from scheduler.values import maker_of
-from scheduler_backends.sql.checks import MOST
+from scheduler_backends.sql.checks import MAX_COUNTER
 from scheduler_backends.sql.columns import OPTIONS, JobRow
 from scheduler_backends.sql.fields import PRIORITIES, SHORTEST_TIMEOUT, refuse
 from scheduler_backends.sql.moments import from_micros
 from scheduler_backends.sql.salvage import salvaged
 from scheduler_backends.sql.states import LEASED, RETRY_WAIT, SCHEDULED, STATES
 
-# The fields of `_sound`, in its order. Nothing is checked: a statement may return a thousand rows.
+# The fields in the order in which `_sound` passes them. Built without checks: a statement may return a thousand rows.
 _job = maker_of(
     Job,
     "id", "queue", "type", "payload", "state", "priority", "run_at", "created_at", "max_retries", "timeout", "due_at",
@@ -34,17 +34,17 @@ def job_of(row: JobRow, now: int) -> Job:
     """Return the job in *row* as it is at *now*."""
     try:
         return _sound(row, now)
-    except Exception:  # noqa: BLE001 - another program may have written anything; field by field it is found out what
+    except Exception:  # noqa: BLE001 - another program may have written anything; `salvaged` finds out which fields
         return salvaged(row, now)
 
 
 def is_repeat(row: JobRow, job: NewJob) -> bool:
-    """Return whether *row* has been stored or replaced by *job* itself. It has the nonces of the last four that did."""
+    """Return whether *row* was stored or replaced by *job* itself. A row has the nonces of the last four that did."""
     return type(row.nonce) is str and job.nonce in row.nonce
 
 
 def leases_of(rows: Iterable[tuple[int, JobRow]], token: str) -> tuple[list[Lease], list[Job]]:
-    """Return the leases on the jobs in *rows*, each behind its moment, and the jobs that cannot be read."""
+    """Return the leases on the jobs in *rows*, which are pairs of moment and row, and the jobs that cannot be read."""
     leases, unreadable = [], []
     for now, row in rows:
         job = job_of(row, now)
@@ -56,25 +56,25 @@ def leases_of(rows: Iterable[tuple[int, JobRow]], token: str) -> tuple[list[Leas
 
 
 def _sound(row: JobRow, now: int) -> Job:
-    """Return the job in *row*. Raises anything for one in which something is, or only looks, wrong."""
+    """Return the job in *row*. Raises an exception of any type if a field may be invalid."""
     id, type_, payload, code, priority, due_at = row.id, row.type, row.payload, row.state, row.priority, row.due_at
     leased = code == LEASED
-    # A comparison with text raises, and what is printable is a name but for its length.
+    # Comparing text with a number raises TypeError. Printable text of the right length is a valid name.
     if not (
         id.isprintable()
         and type_.isprintable()
         and 0 < len(id) <= MAX_NAME >= len(type_) > 0
         and type(payload) is bytes
         and 0 <= priority < len(PRIORITIES)
-        and leased <= row.attempts <= MOST >= row.crashes >= 0
+        and leased <= row.attempts <= MAX_COUNTER >= row.crashes >= 0
         and 0 <= row.max_retries <= MAX_COUNT
         and SHORTEST_TIMEOUT <= row.timeout <= MAX_DELAY
         and (type(row.lease_owner) is str or not leased)
     ):
-        refuse("is looked at more closely")
+        refuse("may be invalid")
     lies_ahead, may_run = due_at > now, code in (SCHEDULED, RETRY_WAIT)
     waits = may_run and lies_ahead
-    state = JobState.READY if may_run and not lies_ahead else STATES[code]  # as `derived`
+    state = JobState.READY if may_run and not lies_ahead else STATES[code]  # like `derived`
     job = _job(
         id, row.queue, type_, payload, state, PRIORITIES[priority],
         from_micros(row.run_at), from_micros(row.created_at), row.max_retries, row.timeout,

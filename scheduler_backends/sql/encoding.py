@@ -1,4 +1,4 @@
-"""How a new job becomes a row; `decoding` makes a job of a row."""
+"""Conversion of new jobs to rows. `decoding` converts rows to jobs."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from scheduler_backends.sql.moments import from_micros, later, to_micros
 _FIELDS: Final = tuple(name for name in STORED if name != "nonce")
 _values = attrgetter(*STORED)
 _fields = attrgetter(*_FIELDS)
-# With what is stored for a field that is empty, or 0.
+# Place, encoder, and the value that is stored if the field is empty or 0.
 _ENCODERS: Final = [
     (place, column.encode, None if column.null else 0)
     for place, column in enumerate(STORED.values())
     if column.encode is not None
 ]
 
-# The fields of `stored_job`, in its order. Nothing is checked: a call may store thousands.
+# The fields in the order in which `stored_job` passes them. Built without checks: a call may store thousands of jobs.
 _job = maker_of(Job, *_FIELDS, "state", "run_at", "created_at", "due_at")
 
 
 class Moments(NamedTuple):
-    """What a store adds to a new job, in microseconds since 1970."""
+    """Times that a store sets on a new job, in microseconds since 1970."""
 
     run_at: int
     due_at: int
@@ -34,13 +34,13 @@ class Moments(NamedTuple):
 
 
 def moments_of(job: NewJob, now: int) -> Moments:
-    """Return the moments of *job*, stored at *now*."""
+    """Return the moments of *job* if it is stored at *now*."""
     run_at = later(now, job.delay or 0.0) if job.run_at is None else to_micros(job.run_at)
     return Moments(run_at, max(run_at, now), now)
 
 
 def values_of(job: NewJob) -> list[object]:
-    """Return the values of the columns `STORED`."""
+    """Return the values of the columns in `STORED`, in their order."""
     values = [*_values(job)]
     for place, encode, empty in _ENCODERS:
         value = values[place]
@@ -49,7 +49,7 @@ def values_of(job: NewJob) -> list[object]:
 
 
 def stored_job(job: NewJob, run_at: int, due_at: int, created_at: int) -> Job:
-    """Return the job as the call that stores it returns it."""
+    """Return the `Job` that enqueue returns for a *job* it has just stored."""
     waits = due_at > created_at
     return _job(
         *_fields(job),

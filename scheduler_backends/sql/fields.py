@@ -1,7 +1,7 @@
 """
-How single fields are written to a row and read from it. Documents (errors, metadata, retry policy) are JSON text.
+Encoders and decoders of single fields. Documents (errors, metadata, retry policy) are JSON text.
 
-A reader raises where it cannot read, and says why without quoting what it found.
+A decoder raises if it cannot read a value. Its error gives the reason and does not quote the value.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, NoReturn, TypeVar
 from scheduler.jobs import ErrorDetail, ErrorRecord, Priority
 from scheduler.limits import MAX_DELAY, check_bytes, check_count, check_name, check_number
 from scheduler.retry import RetryPolicy
-from scheduler_backends.sql.checks import MOST
+from scheduler_backends.sql.checks import MAX_COUNTER
 from scheduler_backends.sql.moments import from_micros
 
 PRIORITIES: Final = tuple(Priority)
@@ -23,7 +23,7 @@ SHORTEST_TIMEOUT: Final = 0.001  # seconds
 _T = TypeVar("_T")
 
 document: Final = json.JSONEncoder(separators=(",", ":")).encode
-"""Makes compact JSON text. One encoder, since `json.dumps` makes one at every call that has options."""
+"""Return compact JSON text. The encoder is shared, because `json.dumps` with options makes one for each call."""
 
 
 def policy_text(policy: RetryPolicy) -> str:
@@ -37,65 +37,65 @@ def metadata_text(metadata: Mapping[str, str]) -> str:
 
 
 def error_document(detail: ErrorDetail | None) -> str | None:
-    """Return an error as it is appended to a job's errors. The statement adds the attempt's number and the moment."""
+    """Return the document that is appended to a job's errors. The statement adds the attempt and the moment to it."""
     if detail is None:
         return None
     return document({"kind": detail.kind, "message": detail.message, "traceback": detail.traceback})
 
 
 class RefusedError(ValueError):
-    """What cannot be read, and why."""
+    """A value cannot be read. The message gives the reason."""
 
 
 def refuse(reason: str) -> NoReturn:
-    """Raise for *reason*, which quotes nothing of what was found."""
+    """Raise `RefusedError`. *reason* must not quote the value."""
     raise RefusedError(reason)
 
 
 def text_of(value: object) -> str:
-    """Read text."""
+    """Check that *value* is text."""
     if type(value) is not str:
         refuse(f"must be text, not {type(value).__name__}")
     return value
 
 
 def name_of(value: object) -> str:
-    """Read a name."""
+    """Check that *value* is a valid name."""
     return check_name("name", value)
 
 
 def bytes_of(value: object) -> bytes:
-    """Read bytes."""
+    """Check that *value* is bytes."""
     return value if type(value) is bytes else check_bytes("bytes", value)
 
 
 def counter_of(value: object) -> int:
-    """Read a number of attempts or crashes."""
-    return check_count("attempts", value, at_most=MOST)
+    """Check a number of attempts or crashes."""
+    return check_count("attempts", value, at_most=MAX_COUNTER)
 
 
 def attempts_of_leased(value: object) -> int:
-    """Read the attempts of a leased job: the present one counts."""
-    return check_count("attempts", value, at_least=1, at_most=MOST)
+    """Check the attempts of a leased job: at least 1, since the current attempt counts."""
+    return check_count("attempts", value, at_least=1, at_most=MAX_COUNTER)
 
 
 def retries_of(value: object) -> int:
-    """Read a number of retries."""
+    """Check a number of retries."""
     return check_count("max_retries", value)
 
 
 def timeout_of(value: object) -> float:
-    """Read seconds."""
+    """Check a job's timeout in seconds."""
     return check_number("timeout", value, at_least=SHORTEST_TIMEOUT, at_most=MAX_DELAY)
 
 
 def priority_of(value: object) -> Priority:
-    """Read one of the priorities."""
+    """Return the priority with the number *value*."""
     return PRIORITIES[check_count("priority", value, at_most=max(Priority))]
 
 
 def moment_of(value: object) -> datetime:
-    """Read a moment within the range of datetime."""
+    """Return the moment that is *value* microseconds after 1970."""
     if type(value) is not int:
         refuse(f"must be whole microseconds, not {type(value).__name__}")
     try:
@@ -115,12 +115,12 @@ def _document(text: object, kind: type[_T]) -> _T:
 
 
 def policy_of(text: object) -> RetryPolicy:
-    """Read a retry policy of a kind that this release has."""
+    """Decode a retry policy. Refuses a kind that this release does not have."""
     return RetryPolicy.from_data(_document(text, dict))
 
 
 def metadata_of(text: object) -> dict[str, str]:
-    """Read a document from text to text."""
+    """Decode metadata: a JSON object whose values are text."""
     found: dict[str, str] = _document(text, dict)
     for value in found.values():
         if type(value) is not str:
@@ -129,7 +129,7 @@ def metadata_of(text: object) -> dict[str, str]:
 
 
 def errors_of(text: object) -> tuple[ErrorRecord, ...]:
-    """Read the errors of a job."""
+    """Decode the errors of a job."""
     return tuple(map(_error, _document(text, list)))
 
 
@@ -141,7 +141,7 @@ def _error(entry: object) -> ErrorRecord:
     except KeyError:
         refuse("must contain objects with attempt, at, kind, message and traceback")
     return ErrorRecord(
-        attempt=check_count("attempt", attempt, at_most=MOST),
+        attempt=check_count("attempt", attempt, at_most=MAX_COUNTER),
         at=moment_of(at),
         kind=text_of(texts[0]),
         message=text_of(texts[1]),

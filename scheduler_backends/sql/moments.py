@@ -1,7 +1,7 @@
 """
-Moments as whole microseconds since 1970 in UTC.
+Conversion of moments to whole microseconds since 1970 in UTC, as the tables store them.
 
-They are exact from the year 1 to 9999 whatever the time zone of the session, and are compared as plain integers.
+These are exact from the year 1 to 9999, do not depend on the session's time zone, and are compared as plain integers.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ EARLIEST: Final = (datetime.min.replace(tzinfo=UTC) - EPOCH) // MICROSECOND
 LATEST: Final = (datetime.max.replace(tzinfo=UTC) - EPOCH) // MICROSECOND
 
 WAKE_HORIZON: Final = int(abilities.WAKE_HORIZON * 1_000_000)
-"""In microseconds: a job that is due later than this wakes nobody when it is stored."""
+"""`abilities.WAKE_HORIZON` in microseconds. Storing a job that is due later than this wakes no waiter."""
 
 
 def to_micros(moment: datetime) -> int:
-    """Return microseconds since 1970."""
+    """Return *moment* in microseconds since 1970."""
     return (moment - EPOCH) // MICROSECOND
 
 
 @lru_cache(1_024)
 def from_micros(micros: int) -> datetime:
-    """Return the moment in UTC. Cached, since many jobs share theirs: stored together, or leased until the same one."""
+    """Return the moment in UTC. Cached, because jobs that were stored or leased together have the same moments."""
     return EPOCH + timedelta(microseconds=micros)
 
 
 def later(now: int, seconds: float) -> int:
-    """Return the moment *seconds* after *now*, never earlier than asked for, at most the last one of a datetime."""
+    """Return the moment *seconds* after *now*, rounded up to a microsecond and limited to `LATEST`."""
     return min(LATEST, now - int(-seconds * 1_000_000 // 1))

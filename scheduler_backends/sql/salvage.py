@@ -1,8 +1,8 @@
 """
-What can be read of a row in which not all can be read.
+Decoding of damaged rows, field by field.
 
-The job has a neutral value for the rest, and their names in `Job.unreadable`. The row itself stays as it is: the error
-that says why is made anew each time, so that a newer release, or a repaired row, is read as if nothing had been.
+A field that cannot be read has a neutral value, and its name is in `Job.unreadable`. The error with the reasons is made
+for each read and never stored, so that a newer release, or a read after the row was repaired, does not return it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def salvaged(row: JobRow, now: int) -> Job:
         value = getattr(row, name)
         if column.decode is not None and (value is not None or not column.null):
             found = read(name, column.decode, value, column.neutral)
-            if found is not None:  # else the field has its default
+            if found is not None:  # otherwise the field has its default
                 values[name] = found
     if reasons:
         why = "; ".join(f"{field} {reason}" for field, reason in reasons.items())

@@ -1,4 +1,4 @@
-"""The tables and indexes that both databases have, as the SQL that makes them, and the steps between their versions."""
+"""SQL that creates the tables and indexes of both databases, and the migration from one version to the next."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scheduler_backends.sql.columns import TABLES, Column
 from scheduler_backends.sql.connections import Execute
 from scheduler_backends.sql.states import FINISHED, LEASED, RETRY_WAIT, WAITING
 
-# {s} = the schema and a dot, or nothing; {p} = the prefix of the tables' names.
+# {s} = the schema and a dot, or empty; {p} = the prefix of the table names.
 _INDEXES: Final = {
     "job_claim": f"job (queue, priority, due_at, id) WHERE state IN {WAITING}",
     "job_leased": f"job (queue, lease_token) WHERE state = {LEASED}",
@@ -26,13 +26,21 @@ _INDEXES: Final = {
 @dataclass(slots=True, kw_only=True)
 class Dialect:
     """
-    What differs between the databases.
+    Differences between the databases, as SQL.
 
-    type_of: returns the type that has this name in Postgres. key: what follows the type of text in a primary key.
-    characters: the condition that names have no control character. documents: returns the condition that columns hold
-    JSON values of a type, or NULL. least, greatest: functions that leave out NULL, None = there are none. tables: the
-    options of every table; jobs: of the table of jobs. further: the last statements of the first step. now: the present
-    moment. steps: the statements of each version, from 1; a step that was ever released never changes.
+    Args:
+        type_of: returns the database's type for a Postgres type.
+        key: follows the type of a text column in a primary key.
+        characters: the condition that names contain no control character.
+        documents: returns the condition that columns hold JSON values of a type, or NULL.
+        least: the function for the least argument that is not NULL. None = the database has no such function.
+        greatest: the same for the greatest argument.
+        tables: options of each table except that of jobs.
+        jobs: options of the table of jobs.
+        further: the last statements of the first step.
+        now: the current time in microseconds since 1970.
+
+    `steps` has the statements of each version, beginning with version 1. A step never changes after its release.
     """
 
     type_of: Callable[[str], str]
@@ -48,13 +56,13 @@ class Dialect:
     steps: tuple[tuple[str, ...], ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make the first step: all tables but that of the versions, the indexes, and what is this database's own."""
+        """Make the first step: all tables except that of the versions, the indexes, and the `further` statements."""
         tables = (self.table(name) for name in TABLES if name != "schema_version")
         indexes = (f"CREATE INDEX {{p}}{name} ON {{s}}{{p}}{on}" for name, on in _INDEXES.items())
         self.steps = ((*tables, *indexes, *self.further),)
 
     def table(self, name: str) -> str:
-        """Return the CREATE TABLE of the table *name*."""
+        """Return the CREATE TABLE statement for the table *name*."""
         columns = TABLES[name]
         checks = {
             check: " AND ".join(self._bounds(one) if isinstance(one, Bounds) else one for one in conditions)
@@ -91,10 +99,14 @@ class Dialect:
 
 class Schema:
     """
-    One set of tables: their version, and how they are brought up to date.
+    One set of tables, with its version and its migration.
 
-    place: the schema with its dot, or empty. prefix: begins the names of the tables. may_migrate: bring them up to date
-    when they are first used. exists: a query that returns a row if the table of the versions exists.
+    Args:
+        dialect: the database.
+        place: the name of the schema and a dot, or empty.
+        prefix: the beginning of the table names.
+        may_migrate: migrate the tables when they are first used.
+        exists: a query that returns a row if the table of the versions exists.
     """
 
     def __init__(self, dialect: Dialect, *, place: str, prefix: str, may_migrate: bool, exists: str) -> None:
@@ -105,14 +117,23 @@ class Schema:
         self._exists = exists
 
     def version_of(self, execute: Execute) -> int:
-        """Return the version in the database, 0 = none. No statement fails: that would end a caller's transaction."""
+        """
+        Return the version in the database, 0 = there are no tables.
+
+        If there are none, no statement fails, because that would abort a caller's transaction.
+        """
         if not execute(self._exists, {}).fetchall():
             return 0
         ((version,),) = execute(f"SELECT max(version) FROM {self._place}{self._prefix}schema_version", {}).fetchall()
         return int(version or 0)
 
     def is_current(self, execute: Execute, *, may_migrate: bool | None = None) -> bool:
-        """Return whether it is the newest. Raises `SchemaMismatch`, which says what to do, where `migrate` must not."""
+        """
+        Return whether the version in the database is the newest, False = it must be migrated now.
+
+        Raises `SchemaMismatch`, which says what to do, if it is too new, or is old and must not be migrated.
+        *may_migrate* replaces the argument of the constructor.
+        """
         present, known = self.version_of(execute), len(self._dialect.steps)
         if present > known:
             raise SchemaMismatch(
@@ -127,7 +148,7 @@ class Schema:
         return present == known
 
     def migrate_on(self, execute: Execute) -> int:
-        """Bring it up to date inside the caller's write transaction and return how many steps that took."""
+        """Migrate inside the caller's write transaction and return the number of steps applied."""
         if self.is_current(execute, may_migrate=True):
             return 0
         present, known = self.version_of(execute), len(self._dialect.steps)
@@ -140,7 +161,7 @@ class Schema:
         known = len(self._dialect.steps)
         last = known if to_version is None else to_version
         if not 0 <= from_version <= last <= known:
-            raise ConfigError("from_version", f"versions go from 0 to {known}, and only forwards")
+            raise ConfigError("from_version", f"versions are 0 to {known}, and a migration only goes forward")
         found = [self._dialect.table("schema_version")] if from_version == 0 < last else []
         for version, step in enumerate(self._dialect.steps[from_version:last], start=from_version + 1):
             found += [*step, f"INSERT INTO {{s}}{{p}}schema_version VALUES ({version}, {self._dialect.now})"]
@@ -148,5 +169,5 @@ class Schema:
 
 
 def script(*statements: str) -> str:
-    """Return *statements* as a file for the database's own shell."""
+    """Return *statements* as a script for psql or the sqlite3 shell."""
     return "".join(f"{statement.strip()};\n" for statement in statements)

@@ -1,4 +1,4 @@
-"""Large calls in small transactions."""
+"""Splitting of large calls into small transactions."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final, TypeVar
 
 SLICE: Final = 1_000
-"""Rows that one transaction writes at most, so that no call blocks others for long, however large its batch."""
+"""The most rows that one transaction writes, so that a large batch does not block other calls for long."""
 
 _Item = TypeVar("_Item")
 
 
 def slices(items: Sequence[_Item], size: int = SLICE) -> Iterator[Sequence[_Item]]:
-    """Yield *items* in runs of at most *size*."""
+    """Yield slices of *items* with at most *size* items each."""
     for start in range(0, len(items), size):
         yield items[start : start + size]

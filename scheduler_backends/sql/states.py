@@ -1,7 +1,7 @@
 """
-How states are stored.
+Codes of the states in the tables.
 
-Ready is derived: a job that waits is ready once its due time has come, so that promotion writes nothing. An UPDATE per
+READY is not stored: a waiting job is ready once its due time has come, so promotion writes nothing. An UPDATE for each
 promoted job cost 40 % of the throughput and 70 to 80 % more write-ahead log.
 """
 
@@ -27,21 +27,21 @@ CODES: Mapping[JobState, int] = {
     JobState.DEAD: DEAD,
     JobState.CANCELLED: CANCELLED,
 }
-"""Every state but ready, which is SCHEDULED or RETRY_WAIT whose due time has come. 1 is kept free for it."""
+"""The code of each state except READY, which is stored as SCHEDULED or RETRY_WAIT. 1 is reserved for it."""
 
 STATES: Mapping[int, JobState] = {code: state for state, code in CODES.items()}
 
 WAITING: Final = f"({SCHEDULED}, {RETRY_WAIT})"
-"""As an SQL literal: partial indexes serve only a query that repeats their predicate literally."""
+"""An SQL literal, because a partial index serves only queries that repeat its predicate literally."""
 
 FINISHED: Final = f"({SUCCEEDED}, {DEAD}, {CANCELLED})"
 
 
 def shown_state(code: object, *, is_due: bool) -> JobState:
-    """As `derived`; an unknown code counts as dead, since nothing runs such a job."""
+    """Return the state like `derived`. An unknown code counts as dead, because nothing runs such a job."""
     return derived(code, is_due=is_due) if isinstance(code, int) and code in STATES else JobState.DEAD
 
 
 def derived(code: int, *, is_due: bool) -> JobState:
-    """Return the state for a stored code."""
+    """Return the state of a job with the stored *code*. *is_due*: its due time has come."""
     return JobState.READY if is_due and code in (SCHEDULED, RETRY_WAIT) else STATES[code]

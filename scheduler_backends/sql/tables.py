@@ -1,8 +1,8 @@
 """
-The tables for SQLAlchemy: for queries and Alembic migrations of your own.
+SQLAlchemy tables, for your own queries and Alembic migrations.
 
-They show the newest version of the schema; the steps that make it belong to each store. A test compares both stores
-with them. Apart from this module, only the Postgres store needs SQLAlchemy.
+They describe the newest version of the schema. Each store creates it with its own steps; a test compares the results
+with these tables. Apart from this module, only the Postgres store needs SQLAlchemy.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TYPES: Final[Mapping[str, sa.types.TypeEngine[Any]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """Moments are microseconds since 1970 (`moments`), states are the numbers of `states`."""
+    """All tables of a store. Moments are microseconds since 1970 (see `moments`), states are codes (see `states`)."""
 
     schema_version: sa.Table
     job: sa.Table
@@ -44,7 +44,7 @@ class Tables:
 
 
 def tables(*, schema: str | None, prefix: str) -> Tables:
-    """Return the tables of *schema* (None = the connection's own) whose names begin with *prefix*."""
+    """Return the tables in *schema* (None = the connection's default) whose names begin with *prefix*."""
     metadata = sa.MetaData(schema=schema)
     return Tables(
         **{

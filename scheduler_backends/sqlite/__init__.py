@@ -1,4 +1,4 @@
-"""Jobs in an SQLite file: durable, shared by the processes of one machine, and nothing to install."""
+"""SQLite store: durable jobs in a file that the processes of one machine share. Nothing to install."""
 
 from scheduler_backends.sqlite.backend import SqliteBackend
 

@@ -1,4 +1,4 @@
-"""What an operator does: cancel, requeue, purge, pause and resume jobs and queues, and migrate the tables."""
+"""The operator's hooks: cancel, requeue, purge, pause, resume, and migration of the tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scheduler_backends.sqlite.store import Store
 
 
 class AdminHooks:
-    """Moves of jobs by id, of whole queues, and the schema's versions."""
+    """Hooks for moves of jobs by id and changes of whole queues, and the methods for migration."""
 
     _store: Store
 
@@ -39,21 +39,22 @@ class AdminHooks:
         purged = 0
         for part in slices(range(limit)):
             with self._store.file.writing() as connection:
-                asked = {"queue": queue, "now": self._store.now(), "limit": len(part)}
-                more = connection.execute(self._store.statements.purge[state], asked).rowcount
+                parameters = {"queue": queue, "now": self._store.now(), "limit": len(part)}
+                more = connection.execute(self._store.statements.purge[state], parameters).rowcount
             purged += more
             if more < len(part):
                 break
         return purged
 
     def migrate(self) -> int:
-        """Bring the tables up to date and return how many steps that took, 0 = none. Harmless at any time."""
+        """Bring the tables up to date and return the number of steps applied. Safe to call at any time."""
         with self._store.file.writing(prepared=False) as connection:
             return self._store.file.schema.migrate_on(connection.execute)
 
     def schema_version(self) -> int:
-        """Return the version of the schema in the file, 0 = none."""
-        with self._store.file.writing(single=True, prepared=False) as connection:  # making a file disturbs readers
+        """Return the version of the schema in the file, 0 = there are no tables."""
+        # Not by `reading`: this may create the file, which would disturb readers.
+        with self._store.file.writing(single=True, prepared=False) as connection:
             return self._store.file.schema.version_of(connection.execute)
 
     def check_schema(self) -> None:
@@ -62,7 +63,7 @@ class AdminHooks:
             self._store.file.schema.is_current(connection.execute, may_migrate=False)
 
     def migration_sql(self, from_version: int = 0, to_version: int | None = None) -> str:
-        """Return what `migrate` runs between two versions of the schema, for review. None = the newest."""
+        """Return the SQL that `migrate` runs between two versions of the schema (None = the newest), for review."""
         return script("BEGIN IMMEDIATE", *self._store.file.schema.statements(from_version, to_version), "COMMIT")
 
     def _set_paused(self, queue: str, *, paused: bool) -> None:

@@ -1,4 +1,4 @@
-"""Construction of the backend. The modules beside this one hold its methods."""
+"""Construction of the SQLite backend. Its methods are in the other modules of this package."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class SqliteBackend(
     EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, AdminHooks, ReadHooks, WaiterHooks, Backend
 ):
     """
-    Jobs in an SQLite file, which is created if it does not exist.
+    Backend that stores jobs in an SQLite file. The file is created if it does not exist.
 
-    Local disks only: on network file systems SQLite's locks do not hold.
+    The file must be on a local disk: SQLite's locks are not reliable on network file systems.
     """
 
     def __init__(
@@ -48,17 +48,17 @@ class SqliteBackend(
 
         Args:
             path_or_url: ``jobs.db`` or ``sqlite:///jobs.db``, with the other arguments as options of the URL.
-            retention: how long finished jobs are kept.
-            clock: what time it is; None = the machine's clock.
-            synchronous: "full" = a commit outlives a power cut; "normal" = faster, and a power cut may undo the last
-                commits, but never damages the file.
+            retention: how long finished jobs are kept. None = the defaults of `Retention`.
+            clock: the source of the current time, for tests. None = the machine's clock.
+            synchronous: "full" = a commit survives a power failure. "normal" is faster: a power failure may undo the
+                last commits, but never damages the file.
             timeout: seconds to wait for other writers before `BackendUnavailable` is raised.
-            prefix: the beginning of the tables' names, for a file that holds other tables too.
-            migrate: create the tables, or bring them up to date, when they are first used. Otherwise a file that needs
-                it raises `SchemaMismatch`.
+            prefix: the beginning of the table names, for a file that contains other tables as well.
+            migrate: create or update the tables when they are first used. If False, a file whose tables are missing
+                or old raises `SchemaMismatch`.
 
         Raises:
-            ConfigError: an argument is wrong, or differs from the URL's option.
+            ConfigError: an argument is invalid, or differs from the same option in the URL.
             NotSupported: this Python's SQLite is too old.
         """
         path, options = Options(
@@ -78,12 +78,12 @@ class SqliteBackend(
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """``sqlite:///relative.db`` or ``sqlite:////absolute.db``, with the arguments of the class as options."""
+        """Return a backend for ``sqlite:///relative.db`` or ``sqlite:////absolute.db``, with options."""
         return cls(url)
 
     @property
     def clock(self) -> Clock | None:
-        """None = the machine's clock; tests set one."""
+        """The source of the current time. None = the machine's clock; tests set another one."""
         return self._store.clock
 
     @clock.setter

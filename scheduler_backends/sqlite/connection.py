@@ -1,4 +1,4 @@
-"""A connection to the file: how it is opened, and which file is open."""
+"""Connections to the file. Each remembers which file it has open."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from scheduler.errors import NotSupported
 _OLDEST: Final = (3, 37, 0)  # RETURNING needs 3.35; older than 3.37 was never tried
 
 Synchronous = Literal["full", "normal"]
-# Bytes. A long read makes the log grow, and SQLite never shrinks it by itself.
+# Bytes. The log grows during a long read, and without a limit SQLite never shrinks it.
 _LONGEST_LOG: Final = 32 * 1024 * 1024
 _serials = count()
 
 
 class Connection(sqlite3.Connection):
-    """Closed only by the process that opened it: a child of a fork must not even close a copy (SQLite's own rule)."""
+    """Connection that only its own process closes. SQLite forbids a forked child to close an inherited one."""
 
     def __init__(self, *args: object, **options: object) -> None:
-        self.pid = os.getpid()  # first: `close` reads it even where the rest fails
-        super().__init__(*args, **options)  # type: ignore[arg-type]  # what sqlite3.connect passes on
+        self.pid = os.getpid()  # first, because `close` reads it even if the rest fails
+        super().__init__(*args, **options)  # type: ignore[arg-type]  # the arguments of sqlite3.connect
         self.serial = next(_serials)
         self._file = (0, 0, 0)
         self.log = ""
 
     def close(self) -> None:
-        """Close it, or keep it for ever if another process has opened it."""
+        """Close the connection. If another process opened it, keep it in memory for ever instead."""
         if self.pid == os.getpid():
             super().close()
         else:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
     def remember_file(self, path: str, real_path: str) -> None:
-        """Remember which file and which log are open. To be called once both are."""
+        """Remember which file and which log are open. Call it once both are open."""
         self.log = f"{real_path}-wal"
         self._file = _found(path, self.log)
 
     def is_current(self, path: str) -> bool:
-        """Return whether the file at *path* is the one that is open, and the log beside it as well."""
+        """Return whether the file at *path* and its log are the ones that are open."""
         try:
             return _found(path, self.log) == self._file
         except FileNotFoundError:
@@ -63,16 +63,16 @@ def check_sqlite() -> None:
 
 def connect(path: str, *, timeout: float, synchronous: Synchronous, create: bool, accepts_any_text: bool) -> Connection:
     """
-    Open the file at *path*, in autocommit mode and with the journal that it has.
+    Open the file at *path* in autocommit mode. Its journal mode does not change.
 
     Args:
-        path: of the file; may be a symbolic link.
+        path: the file, or a symbolic link to it.
         timeout: seconds to wait for other writers.
         synchronous: see `SqliteBackend`.
         create: create the file if it does not exist.
         accepts_any_text: see `File.accept_any_text`.
     """
-    real_path = os.path.realpath(path)  # SQLite's own files and the gate are beside it
+    real_path = os.path.realpath(path)  # SQLite's own files and the lock file are next to it
     connection = sqlite3.connect(
         f"file:{quote(os.fsencode(real_path))}?mode={'rwc' if create else 'rw'}",
         uri=True,
@@ -87,10 +87,10 @@ def connect(path: str, *, timeout: float, synchronous: Synchronous, create: bool
     try:
         connection.execute(f"PRAGMA synchronous = {synchronous}")
         connection.execute(f"PRAGMA journal_size_limit = {_LONGEST_LOG}")
-        # Every job is checked before it is stored. A row that another program has written past the constraints would
-        # end each statement that changes it, and with it the whole batch.
+        # Every job is checked before it is stored. With the constraints on, a row that another program wrote in
+        # violation of them would fail each statement that changes it, and with it the whole batch.
         connection.execute("PRAGMA ignore_check_constraints = ON")
-        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()  # this opens the file and its log
+        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()  # opens the file and its log
         connection.remember_file(path, real_path)
     except BaseException:
         connection.close()
@@ -99,20 +99,20 @@ def connect(path: str, *, timeout: float, synchronous: Synchronous, create: bool
 
 
 def any_text(text: bytes) -> str:
-    """Decode *text*, which may not be UTF-8, with a surrogate for each wrong byte."""
+    """Decode *text*, with a surrogate for each byte that is not valid UTF-8."""
     return text.decode("utf-8", "surrogateescape")
 
 
 def is_wal(connection: Connection) -> bool:
-    """Return whether the file has a write-ahead log."""
+    """Return whether the file is in WAL mode."""
     return bool(connection.execute("PRAGMA journal_mode").fetchone() == ("wal",))
 
 
 def use_wal(connection: Connection, path: str) -> None:
-    """Give the file at *path* a write-ahead log, which it keeps for ever, unless it has one."""
+    """Switch the file at *path* to WAL mode if it is in another mode. The file keeps this mode."""
     if not is_wal(connection):
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()  # this makes the log
+        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()  # creates the log
         connection.remember_file(path, os.path.realpath(path))
 
 

@@ -1,4 +1,4 @@
-"""enqueue, in a transaction of its own or in the caller's."""
+"""Enqueue, in its own transaction or in the caller's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _IS_TEXT: Final = tuple(SQLITE_TYPES[column.type] == "TEXT" for column in COLUMN
 
 
 class EnqueueHooks:
-    """→ scheduled, or ready when due."""
+    """Hooks of enqueue. A new job becomes scheduled, or ready if it is due."""
 
     _store: Store
 
@@ -59,7 +59,7 @@ class EnqueueHooks:
         try:
             execute = executor(connection, vendor="sqlite", driver=sqlite3.Connection, of_driver=_run_on)
             self._check_file(execute)
-            if not self._store.file.is_open:  # otherwise its schema was checked
+            if not self._store.file.is_open:  # if it is open, its schema was checked
                 schema = self._store.file.schema
                 if not schema.is_current(execute):
                     schema.migrate_on(execute)
@@ -71,7 +71,7 @@ class EnqueueHooks:
                 results.append(self._result(execute, job, moments, is_stored=cursor.rowcount == 1))
             return results
         except Exception as error:
-            cause = getattr(error, "orig", error)  # SQLAlchemy wraps the driver's, and so does Django
+            cause = getattr(error, "orig", error)  # SQLAlchemy and Django wrap the driver's errors
             if isinstance(error.__cause__, sqlite3.Error):
                 cause = error.__cause__
             if isinstance(cause, OUTSIDE_ERRORS):
@@ -81,7 +81,7 @@ class EnqueueHooks:
     def _insert_all(self, connection: sqlite3.Connection, new: Sequence[tuple[NewJob, Moments]]) -> list[Enqueued]:
         insert = self._store.statements.insert
         rows = [(*at, *values_of(job)) for job, at in new]
-        # A single one needs no transaction around it, which executemany would begin.
+        # A single row needs no transaction; executemany would begin one.
         cursor = connection.execute(insert, rows[0]) if len(rows) == 1 else connection.executemany(insert, rows)
         all_new = cursor.rowcount == len(rows)
         return [self._result(connection.execute, job, at, is_stored=all_new) for job, at in new]
@@ -89,7 +89,7 @@ class EnqueueHooks:
     def _result(self, execute: Execute, job: NewJob, moments: Moments, *, is_stored: bool) -> Enqueued:
         if is_stored:
             return Enqueued(job=stored_job(job, *moments), is_new=True)
-        # Text as bytes: it may not be UTF-8, and the connection may be the caller's.
+        # Text is read as bytes: it may not be UTF-8, and the text factory of a caller's connection must stay.
         rows = execute(self._store.statements.find_bytes, (job.queue, job.id)).fetchall()
         if not rows:
             raise BackendError(f"job {job.id} was neither stored nor found")
@@ -103,11 +103,11 @@ class EnqueueHooks:
         (_, _, path), *_ = execute("PRAGMA database_list", ()).fetchall() or [("", "", "")]
         ours = self._store.file.path
         if not path or not Path(path).samefile(ours):
-            raise ConfigError("connection", f"is one to {path or 'no file'}, and this store's jobs are in {ours}")
+            raise ConfigError("connection", f"belongs to {path or 'no file'}, but the jobs of this store are in {ours}")
 
 
 class _Rows:
-    """What a statement returned, read while the connection returns text as str."""
+    """Result of a statement, fetched at once, while the connection returns text as str."""
 
     def __init__(self, cursor: sqlite3.Cursor) -> None:
         self.rowcount = cursor.rowcount
@@ -119,7 +119,7 @@ class _Rows:
 
 def _run_on(connection: sqlite3.Connection) -> Execute:
     def run(statement: str, parameters: Parameters) -> _Rows:
-        # The caller may have set a row factory or a text factory; both are left as they were.
+        # The caller may have set a row factory or a text factory. Both are restored.
         own, connection.text_factory = connection.text_factory, str
         try:
             cursor = connection.cursor()

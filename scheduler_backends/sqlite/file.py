@@ -1,8 +1,8 @@
 """
-The file and this process's three connections to it: one that writes, one that reads, one that watches for commits.
+The file and this process's three connections to it: one writes, one reads, and one watches for commits.
 
-All writing goes through `writing`, one transaction at a time: threads of this process by a lock, processes by the gate.
-Readers see the last commit and wait for nobody (write-ahead log).
+All writes go through `File.writing`, one transaction at a time: a lock orders the threads of this process, and the gate
+orders the processes. Readers see the last commit and never wait for writers, because the file is in WAL mode.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from scheduler_backends.sqlite.slots import Open, Slot
 
 
 class File:
-    """A database file, for any thread. Connects when first used, and again in the child of a fork."""
+    """Database file. Thread-safe. Connects when first used, and again in a forked child."""
 
     def __init__(self, path: str, options: Options) -> None:
         check_sqlite()
@@ -41,16 +41,16 @@ class File:
     @contextmanager
     def writing(self, *, single: bool = False, prepared: bool = True) -> Iterator[sqlite3.Connection]:
         """
-        Run a write transaction, which is committed at the end of the block and rolled back when the block raises.
+        Run the block in a write transaction. Commit it at the end, or roll it back if the block raises.
 
-        single: the block runs one statement, which is a transaction by itself. prepared: False = for statements about
-        the schema, which is not checked. Raises `BackendUnavailable` when another process, or another thread of this
-        one, writes for longer than the timeout.
+        With *single*, the block runs one statement, which is a transaction by itself. With *prepared* False, the schema
+        is not checked first: for statements that read or migrate it. Raises `BackendUnavailable` if another process or
+        thread writes for longer than the timeout.
         """
         mine = self._open.get(Open)
         try:
             with self._using(mine.writer), self._gate(mine):
-                self._check_file(mine, mine.writer)  # inside the gate, where nothing is waited for any more
+                self._check_file(mine, mine.writer)  # after the wait: the file may have been replaced meanwhile
                 connection = mine.writer.connection or self._opening.writer(mine, prepared=prepared)
                 self._wrote_at = math.inf
                 try:
@@ -60,7 +60,7 @@ class File:
                     if not single:
                         connection.execute("COMMIT")
                 except BaseException:
-                    if connection.in_transaction:  # a full disk, say, rolls back by itself
+                    if connection.in_transaction:  # some errors, such as a full disk, roll back by themselves
                         connection.execute("ROLLBACK")
                     raise
                 finally:
@@ -69,17 +69,17 @@ class File:
                         connection.close()
         except BackendError as error:
             if is_of_connection(error.__cause__):
-                # SQLite shares more than its locks within a process: what one connection has opened read-only stays so
-                # for all. So all of this process's connections to the file are closed, and opened again when used.
+                # SQLite shares state between the connections of a process: if one of them opened the file read-only, it
+                # stays read-only for all. So all of them are closed, and opened again when used.
                 suspend_briefly(lambda member: isinstance(member, File) and member.path == self.path)
             raise
 
     @contextmanager
     def reading(self, *, watching: bool = False) -> Iterator[Connection]:
         """
-        Use the reading connection. Each statement sees the last commit.
+        Lend the reading connection to the block. Each statement sees the last commit.
 
-        watching: use that of the waiters, since a call may hold the other one for long.
+        With *watching*, lend the connection of the waiters instead, because a call may hold the other one for long.
         """
         mine = self._open.get(Open)
         if not mine.is_prepared:
@@ -96,7 +96,7 @@ class File:
         return self._wrote_at >= moment
 
     def accept_any_text(self) -> None:
-        """From now on, read text that is not UTF-8 with a surrogate for each wrong byte instead of raising."""
+        """Make all later reads decode invalid UTF-8 with surrogates instead of raising."""
         self._opening.accepts_any_text = True
         self._open.get(Open).accept_any_text()
 
@@ -106,12 +106,12 @@ class File:
         return self._open.get(Open).is_prepared
 
     def check_open(self) -> None:
-        """Raise `BackendClosed` after `close`: for calls that have nothing to do, and so use no connection."""
+        """Raise `BackendClosed` after `close`. For calls with nothing to do, which use no connection."""
         if self._closed:
             raise BackendClosed(f"the backend on {self.path} is closed")
 
     def close(self) -> None:
-        """Close the connections once the calls under way have ended. Later calls raise `BackendClosed`."""
+        """Close the connections after the running calls have ended. Later calls raise `BackendClosed`."""
         self._closed = True
         mine = self._open.get(Open)
         with mine.writer.lock.entry(), mine.reader.lock.entry(), mine.watcher.lock.entry():
@@ -119,16 +119,16 @@ class File:
 
     def suspend(self, resumes: list[Callable[[], None]]) -> None:
         """
-        Close the connections, and let nobody use one until *resumes* are called. See `Suspendable`.
+        Close the connections, and block their use until *resumes* are called. See `Suspendable`.
 
-        SQLite counts its locks within a process. A forked child with copies of its parent's connections would take no
-        locks of its own, and other processes would delete the write-ahead log that it uses.
+        SQLite counts its locks per process. A forked child with copies of its parent's connections would take no locks
+        itself, and other processes would delete the write-ahead log that it uses.
         """
         self._open.get(Open).suspend(self.options.timeout, resumes)
 
     @contextmanager
     def _using(self, slot: Slot) -> Iterator[None]:
-        # Around every use of a connection: one thread at a time, and errors of the library.
+        # Every use of a connection goes through here: one thread at a time, with translated errors.
         slot.lock.refuse_mine()
         try:
             if not slot.lock.acquire(self.options.timeout):
@@ -145,7 +145,7 @@ class File:
     @contextmanager
     def _gate(self, mine: Open) -> Iterator[None]:
         if mine.gate is None:
-            # The file comes first, since the gate gets its mode.
+            # Create the file first, because the lock file gets its mode.
             if is_empty(self.path) and not self._opening.was_open:
                 self._opening.connect().close()
             mine.gate = Gate(os.path.realpath(self.path))
@@ -158,10 +158,10 @@ class File:
 
     def _check_file(self, mine: Open, slot: Slot) -> None:
         mine.check_descriptors()
-        # What is committed to a file that was removed or replaced would be lost, and nobody would know.
+        # Commits to a file that was removed or replaced would be lost silently.
         if slot.connection is None or slot.connection.is_current(self.path):
             return
-        # SQLite notices as well that the file has moved, and does not remove the log of the new one when it closes.
+        # This is safe: SQLite notices that the file has moved, and does not remove the new file's log when it closes.
         slot.drop()
         mine.is_prepared = False
         if slot is mine.writer and mine.gate is not None:

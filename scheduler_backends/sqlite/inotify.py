@@ -1,7 +1,8 @@
 """
-Linux reports writes to a file: one inotify instance for all waiters of the process, since a user may have 128.
+Notification of writes to a file, by Linux' inotify.
 
-There is no thread for it. Each waiter polls the descriptor, and the first one reads the events for all of them.
+All waiters of a process share one inotify instance, because a user may have only 128. No thread serves it: each waiter
+polls its descriptor, and the first to wake reads the events for all.
 """
 
 from __future__ import annotations
@@ -19,27 +20,27 @@ from scheduler.processes import PerProcess
 from scheduler.sleeping import Ownership
 
 _MODIFY: Final = 0x2
-# A change of its mode or of its links, which a removal causes while it is open; a removal or a move.
+# Removal of a file that is open changes its number of links (ATTRIB). DELETE_SELF: removal, MOVE_SELF: rename.
 _ATTRIB, _DELETE_SELF, _MOVE_SELF = 0x4, 0x400, 0x800
 _MASK: Final = _MODIFY | _ATTRIB | _DELETE_SELF | _MOVE_SELF
-_EVERY_WATCH: Final = -1  # in the event that reports an overflow of the queue of events
-_EVENT: Final = struct.Struct("iIII")  # watch, mask, cookie, length of the name, which events of a file do not have
+_EVERY_WATCH: Final = -1  # in the event that reports an overflow of the event queue
+_EVENT: Final = struct.Struct("iIII")  # watch, mask, cookie, length of the name (0 for a file)
 _SIZE: Final = 65_536
 
 
 class Subscription:
-    """One waiter's watch on one file. Any waiter's thread sets the flags, and the one that has it clears them."""
+    """Watch of one waiter on one file. Any waiter's thread sets the flags, and the owner's thread clears them."""
 
     def __init__(self, instance: _Instance, watch: int, wake: Callable[[], None]) -> None:
         self.written = False
-        self.lost = False  # another file may be at the path now: subscribe again
+        self.lost = False  # the file was removed or replaced: subscribe again
         self.wake = wake
         self._instance = instance
         self._watch = watch
 
     @property
     def descriptor(self) -> int:
-        """Readable when there are events for any waiter of the process."""
+        """Descriptor that is readable when there are events for any waiter of the process."""
         return self._instance.descriptor
 
     def take_events(self) -> None:
@@ -52,17 +53,17 @@ class Subscription:
 
 
 def subscribe(path: str, wake: Callable[[], None]) -> Subscription:
-    """Watch the file at *path*. Other threads call *wake*. Raises `OSError` where that is not possible."""
+    """Watch the file at *path*. *wake* may be called from other threads. Raises `OSError` if it cannot be watched."""
     return _instance.get(_Instance).add(path, wake)
 
 
 class _Instance:
-    """An inotify instance, open as long as there are subscriptions."""
+    """Inotify instance, open while there are subscriptions."""
 
     def __init__(self) -> None:
         self.descriptor = -1
         self._own: Ownership | None = None
-        # Guards everything here, and the reading of events. Re-entrant for a signal handler that closes another waiter.
+        # Guards all fields, and the reading of events. Re-entrant: a signal handler may close another waiter.
         self._lock = threading.RLock()
         self._subscriptions: dict[int, list[Subscription]] = {}
 
@@ -87,7 +88,7 @@ class _Instance:
             if subscription in others:
                 others.remove(subscription)
             if not others and self._subscriptions.pop(watch, None) is not None and self._is_open():
-                with contextlib.suppress(OSError):  # it has ended with its file
+                with contextlib.suppress(OSError):  # the watch has ended with its file
                     _call("inotify_rm_watch", self.descriptor, watch)
             self._close_if_unused()
 
@@ -128,7 +129,7 @@ class _Instance:
         return self.descriptor >= 0 and self._own is not None and self._own.is_mine()
 
     def _forget(self) -> None:
-        """Drop the subscriptions of an instance that somebody has closed: they are made again."""
+        """Drop the subscriptions of an instance whose descriptor was closed. Their waiters subscribe again."""
         for group in self._subscriptions.values():
             for subscription in group:
                 subscription.lost = subscription.written = True
@@ -138,7 +139,7 @@ class _Instance:
 def _call(name: str, *arguments: object) -> int:
     try:
         function = getattr(ctypes.CDLL(None, use_errno=True), name)
-    except (AttributeError, TypeError):  # another system than Linux
+    except (AttributeError, TypeError):  # not Linux
         raise OSError(f"{name} does not exist here") from None
     result = int(function(*arguments))
     if result < 0:

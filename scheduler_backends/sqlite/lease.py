@@ -1,4 +1,4 @@
-"""lease and renew."""
+"""Lease and renew."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scheduler_backends.sqlite.store import Store, accept_any_text
 
 
 class LeaseHooks:
-    """Ready → leased, and leased → leased."""
+    """Hooks that lease ready jobs and extend leases."""
 
     _store: Store
 
@@ -25,16 +25,18 @@ class LeaseHooks:
     def _lease(
         self, queues: Sequence[str], *, token: str, worker_id: str, duration: float, limit: int
     ) -> Sequence[Lease]:
-        """At most 1,000 jobs a call."""
-        asked: dict[str, object] = {"queues": json.dumps(queues), "now": self._store.now(), "token": token}
+        """Lease up to *limit* jobs, at most 1,000."""
+        parameters: dict[str, object] = {"queues": json.dumps(queues), "now": self._store.now(), "token": token}
         with self._store.file.reading() as connection:
-            (anything,) = connection.execute(self._store.statements.any_work, asked).fetchone()
+            (anything,) = connection.execute(self._store.statements.any_work, parameters).fetchone()
         while anything:  # so an idle worker takes no write lock
-            leases, unreadable = leases_of(self._take(asked, queues, worker_id, duration, min(limit, SLICE)), token)
+            leases, unreadable = leases_of(
+                self._take(parameters, queues, worker_id, duration, min(limit, SLICE)), token
+            )
             if not unreadable:
                 return leases
             buried = self._bury_unreadable(unreadable, token)
-            if leases or not buried:  # an empty result would mean that nothing else is leasable
+            if leases or not buried:  # else repeat: an empty result would mean that no job is ready
                 return leases
         return []
 
@@ -44,19 +46,19 @@ class LeaseHooks:
         return self._store.change_held(self._store.statements.renew, leases, rows)
 
     def _take(
-        self, asked: dict[str, object], queues: Sequence[str], worker_id: str, duration: float, limit: int
+        self, parameters: dict[str, object], queues: Sequence[str], worker_id: str, duration: float, limit: int
     ) -> list[tuple[int, JobRow]]:
         statements = self._store.statements
         with self._store.file.writing() as connection:
-            asked["now"] = now = self._store.now()
-            rows = [JobRow._make(row) for row in connection.execute(statements.held, asked)]
+            parameters["now"] = now = self._store.now()
+            rows = [JobRow._make(row) for row in connection.execute(statements.held, parameters)]
             cells: dict[str, list[int]] = {}
-            for queue, priority in sorted(connection.execute(statements.cells, asked)):
+            for queue, priority in sorted(connection.execute(statements.cells, parameters)):
                 cells.setdefault(queue, []).append(priority)
             first = next(self._store.turns) % len(queues)
             turns = [queue for queue in (*queues[first:], *queues[:first]) if queue in cells]
-            lessee = (asked["token"], worker_id, later(now, duration))
-            # Each queue gets its share first; what some leave goes to the others in the same order.
+            lessee = (parameters["token"], worker_id, later(now, duration))
+            # Each queue gets its share first. What some queues leave goes to the others, in the same order.
             for share in (-(-(limit - len(rows)) // len(turns)), limit) if turns else ():
                 for queue in turns:
                     left = min(share, limit - len(rows))

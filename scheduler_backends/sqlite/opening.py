@@ -1,4 +1,4 @@
-"""How a process opens the file: the first time with its schema, later only if it is the same kind of file."""
+"""Opening of the file. The first time it may be created and migrated; later it must still have the schema."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from scheduler_backends.sqlite.slots import Open
 
 
 class Opening:
-    """Opens connections. Called under the lock of the slot that the connection is for."""
+    """Opens connections. The caller holds the lock of the slot that the connection is for."""
 
     def __init__(self, path: str, options: Options) -> None:
         self._path = path
         self._options = options
         self.schema = schema_of(options.prefix, may_migrate=options.migrate)
-        self.was_open = False  # from then on a missing file is not created: an operator may be restoring it
+        self.was_open = False  # once True, a missing file is not created: an operator may be restoring it
         self.accepts_any_text = False
 
     def reader(self, mine: Open) -> None:
-        """Open the reader of *mine* unless something must be written first: so a reader never waits for a writer."""
+        """Open the reader of *mine*, unless something must be written first. A reader never waits for a writer."""
         if is_empty(self._path):
             return
         connection = mine.reader.connection or self.connect()
@@ -33,17 +33,17 @@ class Opening:
             connection.close()
 
     def writer(self, mine: Open, *, prepared: bool) -> Connection:
-        """Open the writer of *mine*, inside the gate. prepared: see `File.writing`."""
+        """Open the writer of *mine*. The caller is inside the gate. *prepared*: see `File.writing`."""
         connection = self.connect()
         try:
-            if prepared and self.was_open:  # raises unless the schema is there, before anything is written
+            if prepared and self.was_open:  # raises if the schema is missing, before anything is written
                 self._has_schema(connection)
             use_wal(connection, self._path)
-            if not prepared:  # it is not kept: the next writer checks the schema
+            if not prepared:  # not kept in the slot, so the next writer checks the schema
                 return connection
             if not self._has_schema(connection):
                 connection.execute("BEGIN IMMEDIATE")
-                # This reads the version once more: another process may have been faster.
+                # Reads the version again, since another process may have migrated meanwhile.
                 self.schema.migrate_on(connection.execute)
                 connection.execute("COMMIT")
         except BaseException:
@@ -54,8 +54,8 @@ class Opening:
         return connection
 
     def connect(self) -> Connection:
-        """Return a new connection. Raises `BackendError` where the file was open before and is gone."""
-        if self.was_open and not os.path.exists(self._path):  # noqa: PTH110 - beside os.path.realpath
+        """Return a new connection. Raises `BackendError` if the file was open before and no longer exists."""
+        if self.was_open and not os.path.exists(self._path):  # noqa: PTH110 - like os.path.realpath
             raise BackendError(f"{self._path} was removed: put it back, or restart the program to begin a new file")
         return connect(
             self._path,
@@ -72,6 +72,6 @@ class Opening:
         except SchemaMismatch:
             if not self.was_open:
                 raise
-        if self.was_open:  # perhaps a backup is being copied: nothing may be written to it
+        if self.was_open:  # a backup may be being copied to this path: do not write to it
             raise BackendError(f"{self._path} is now another file, and not one of this release: restart the program")
         return False

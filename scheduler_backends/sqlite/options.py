@@ -1,4 +1,4 @@
-"""The arguments of the backend, which a URL may hold as options too."""
+"""Options of the backend, given as arguments or in the URL."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scheduler_backends.sqlite.connection import Synchronous
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """See `SqliteBackend`, which has the same defaults. `ConfigError` names a field that is wrong."""
+    """Checked arguments of `SqliteBackend`, which has the same defaults."""
 
     retention: Retention = field(default_factory=Retention)
     synchronous: Synchronous = "full"
@@ -26,7 +26,7 @@ class Options:
     migrate: bool = True
 
     def __post_init__(self) -> None:
-        """Check every field."""
+        """Check every field. `ConfigError` names the invalid one."""
         check_kind("retention", self.retention, Retention)
         if self.synchronous not in ("full", "normal"):
             raise ConfigError("synchronous", "must be 'full' or 'normal'")
@@ -35,7 +35,7 @@ class Options:
         check_kind("migrate", self.migrate, bool)
 
     def within(self, path_or_url: str | os.PathLike[str]) -> tuple[str, Options]:
-        """Return the path that is meant, and these options with those of a URL. Both may not differ."""
+        """Return the path, and these options merged with those of the URL. Raises `ConfigError` where they differ."""
         try:
             given = os.fsdecode(path_or_url)
         except TypeError:
@@ -52,10 +52,12 @@ def _path(given: str) -> str:
     try:
         os.fsencode(given)
     except UnicodeEncodeError:
-        raise ConfigError("path", "must be the name of a file; it holds a character that no name can hold") from None
+        raise ConfigError(
+            "path", "must be the name of a file; it contains a character that no name can contain"
+        ) from None
     if not given or "\0" in given:
         raise ConfigError("path", "must be the name of a file")
     if ":memory:" in given:
         raise ConfigError("path", "must be a file; for jobs in memory use the memory backend")
-    # A later chdir of the program must not lead elsewhere; a symbolic link stays one.
+    # Absolute, so that a later chdir does not lead to another file. Symbolic links are not resolved.
     return str(Path(given).absolute())

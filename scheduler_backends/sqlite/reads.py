@@ -1,4 +1,4 @@
-"""get, list, stats and ping. None costs more than a few indexed probes and the rows that it returns."""
+"""Get, list, stats and ping. Each costs a few index look-ups and the rows that it returns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scheduler_backends.sqlite.store import Store, accept_any_text
 
 
 class ReadHooks:
-    """What can be read of the jobs."""
+    """Hooks that read jobs and queues."""
 
     _store: Store
 
@@ -25,7 +25,7 @@ class ReadHooks:
     def _get(self, queue: str, ids: Sequence[str]) -> Mapping[str, Job]:
         self._store.file.check_open()
         jobs = {}
-        for part in slices(ids):  # a lease, too, reads before it writes
+        for part in slices(ids):  # so that a lease, which also reads first, does not wait for long
             with self._store.file.reading() as connection:
                 now = self._store.now()
                 for id in part:
@@ -41,14 +41,14 @@ class ReadHooks:
         jobs: list[Job] = []
         now = self._store.now()
         while True:
-            # One more than asked for shows whether there is a next page.
+            # One row more than needed shows whether there is a next page.
             wanted = min(limit - len(jobs), SLICE) + 1
-            asked: dict[str, object] = {"queue": queue, "now": now, "limit": wanted, "priority": position[0]}
+            parameters: dict[str, object] = {"queue": queue, "now": now, "limit": wanted, "priority": position[0]}
             for name, value in zip(("key", "id"), position[1:], strict=True):
                 bound = _as_stored(value)
-                asked |= {name: bound, f"{name}_is_text": isinstance(value, str) and bound is not value}
+                parameters |= {name: bound, f"{name}_is_text": isinstance(value, str) and bound is not value}
             with self._store.file.reading() as connection:
-                rows = connection.execute(statement, asked).fetchall()
+                rows = connection.execute(statement, parameters).fetchall()
             for row in map(JobRow._make, rows[: wanted - 1]):
                 jobs.append(job_of(row, now))
                 position = position[0], getattr(row, KEYS[state]), row.id
@@ -67,7 +67,7 @@ class ReadHooks:
         with self._store.file.reading() as connection:
             if queues is None:
                 found = connection.execute(self._store.statements.known_queues)
-                queues = [name for (name,) in found if is_possible_id(name)]  # no call could name another
+                queues = [name for (name,) in found if is_possible_id(name)]  # other names cannot be passed to any call
             paused = {name for (name,) in connection.execute(self._store.statements.paused)}
         return [self._numbers(name, paused=name in paused) for name in sorted(queues)]
 
@@ -88,6 +88,6 @@ class ReadHooks:
 
 
 def _as_stored(value: object) -> object:
-    # Text that is not UTF-8 was read with surrogates, and is bound as its bytes.
+    # Text that is not UTF-8 was read with surrogates. It is bound as the original bytes.
     is_utf8 = not isinstance(value, str) or value.encode(errors="ignore").decode() == value
     return value if is_utf8 else str(value).encode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""The tables in the file, and the steps from one version of them to the next."""
+"""Schema of the file: SQLite's dialect of the shared tables."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from scheduler_backends.sql.checks import NAMES
 from scheduler_backends.sql.columns import SQLITE_TYPES
 from scheduler_backends.sql.schema import Dialect, Schema
 
-# A rowid table: WITHOUT ROWID was 30 to 60 % slower at batches of 64. No index holds lease_until, so a renewal rewrites
+# Not WITHOUT ROWID, which was 30 to 60 % slower at batches of 64. No index contains lease_until, so a renewal writes
 # only the row.
-# STRICT and the constraints are for other programs. The library's own connections ignore the constraints: see
-# `connection`.
+# STRICT and the constraints protect against other programs. The library's own connections ignore the constraints: see
+# `connection.connect`.
 DIALECT: Final = Dialect(
     type_of=SQLITE_TYPES.__getitem__,
     key="",
@@ -22,7 +22,7 @@ DIALECT: Final = Dialect(
     tables=" STRICT",
     jobs=" STRICT",
     further=(
-        # The numbers of leases: a row.
+        # A single row with the last lease number.
         "CREATE TABLE {p}lease_number (last INTEGER NOT NULL) STRICT",
         "INSERT INTO {p}lease_number (last) VALUES (0)",
     ),
@@ -31,6 +31,6 @@ DIALECT: Final = Dialect(
 
 
 def schema_of(prefix: str, *, may_migrate: bool) -> Schema:
-    """Return the tables whose names begin with *prefix*."""
+    """Return the schema of the tables whose names begin with *prefix*."""
     exists = f"SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{prefix}schema_version'"
     return Schema(DIALECT, place="", prefix=prefix, may_migrate=may_migrate, exists=exists)

@@ -1,4 +1,4 @@
-"""complete, retry, bury and release: the ways in which the holder of a lease ends it, fenced by the token."""
+"""Complete, retry, bury and release. Each ends a lease, and only for the holder of its token."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scheduler_backends.sqlite.store import Store
 
 
 class SettleHooks:
-    """Leased → whatever the holder asks for."""
+    """Hooks that end a lease: the job moves to the state that the holder requests."""
 
     _store: Store
 
@@ -42,7 +42,7 @@ class SettleHooks:
         return self._store.change_held(self._store.statements.fail, leases, rows)
 
     def _release(self, leases: Sequence[Lease]) -> Sequence[Lease]:
-        # First in line again, since due_at stays.
+        # due_at does not change, so the job is first in its queue again.
         refused = self._store.change_held(self._store.statements.release, leases, [_held(lease) for lease in leases])
         self._store.waiters.notify({lease.job.queue for lease in leases})
         return refused

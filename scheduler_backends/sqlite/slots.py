@@ -1,4 +1,4 @@
-"""What one process has open of a file."""
+"""Connections and descriptors that one process has open for a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scheduler_backends.sqlite.gate import Gate
 
 
 class Slot:
-    """A connection, None = not open, and the lock that one thread holds while it uses the connection."""
+    """Connection (None = not open), and the lock that a thread holds while it uses the connection."""
 
     def __init__(self) -> None:
         self.lock = StoreLock()
@@ -28,30 +28,30 @@ class Slot:
             self.connection = None
 
     def abandon(self) -> None:
-        """Never use the connection again, and never close it."""
+        """Drop the connection without ever closing it."""
         if self.connection is not None:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.connection))
             self.connection = None
 
 
 class Open:
-    """What one process has open. The writer's lock guards the gate."""
+    """All connections of one process to the file. The writer's lock guards the gate."""
 
     def __init__(self) -> None:
         self.writer, self.reader, self.watcher = Slot(), Slot(), Slot()
         self.slots = (self.writer, self.reader, self.watcher)
         self.gate: Gate | None = None
-        self.is_prepared = False  # the schema was checked
-        self._canary: Ownership | None = None  # of a pipe, open as long as connections may be
-        self._canary_lock = threading.RLock()  # guards it; re-entrant for signal handlers
+        self.is_prepared = False  # the schema has been checked
+        self._canary: Ownership | None = None  # of a pipe that stays open while connections may be open
+        self._canary_lock = threading.RLock()  # guards _canary; re-entrant for signal handlers
         self._is_broken = False
 
     def check_descriptors(self) -> None:
         """
-        Raise `BackendClosed` once somebody, such as a handler, has closed the descriptors of this process.
+        Raise `BackendClosed` if other code, such as a handler, has closed the file descriptors of this process.
 
-        Those of SQLite were closed too, and their numbers may belong to other files by now. SQLite would write to
-        these, and so damage them, or the database. It can neither be used nor closed any more in this process.
+        SQLite's descriptors were then closed too, and their numbers may belong to other files by now. SQLite would
+        write to those files and damage them, or the database. So the connections can be neither used nor closed.
         """
         with self._canary_lock:
             if self._canary is None:
@@ -72,7 +72,7 @@ class Open:
             slot.drop()
 
     def drop_all(self) -> None:
-        """Close everything. The caller holds all locks."""
+        """Close the connections and the gate. The caller holds all locks."""
         with self._canary_lock:
             canary, self._canary = self._canary, None
             if canary is not None and canary.is_mine():
@@ -91,16 +91,16 @@ class Open:
             self.gate = None
 
     def accept_any_text(self) -> None:
-        """Make the open connections accept any text. For any thread."""
+        """Make the open connections accept any text. Thread-safe."""
         for slot in self.slots:
             if (connection := slot.connection) is not None:
                 connection.text_factory = any_text
 
     def suspend(self, timeout: float, resumes: list[Callable[[], None]]) -> None:
         """
-        Close everything and hold all locks, as far as they can be taken in *timeout* seconds each.
+        Take all locks, waiting up to *timeout* seconds for each, and close everything if all were taken.
 
-        Add functions to *resumes* that release them.
+        Functions that release the locks are added to *resumes*.
         """
         held = [slot.lock.acquire_once(timeout, resumes) for slot in self.slots]
         if all(held):

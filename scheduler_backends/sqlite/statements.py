@@ -1,4 +1,4 @@
-"""Every statement that the store runs, as text, which sqlite3 prepares and caches (docs/decisions/0007)."""
+"""Text of all statements. sqlite3 prepares and caches them; see docs/decisions/0007."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from scheduler.limits import MAX_ERRORS
 from scheduler.states import JobState
-from scheduler_backends.sql.checks import MOST, STRAY
+from scheduler_backends.sql.checks import MAX_COUNTER, STRAY
 from scheduler_backends.sql.columns import COLUMNS, SQLITE_TYPES, STORED
 from scheduler_backends.sql.cursors import KEYS, goes_by_priority
 from scheduler_backends.sql.encoding import Moments
@@ -30,33 +30,33 @@ _AS_BYTES: Final = ", ".join(
 )
 _PRIORITIES: Final = "(VALUES (0), (1), (2), (3))"
 
-# A job stops being leased: nobody holds it any more. Only the token says who does.
+# Ends a lease. The token identifies the holder, so every move out of leased clears it.
 _FREE: Final = "lease_token = NULL, lease_owner = NULL, lease_until = NULL"
 _HELD: Final = "WHERE queue = ? AND id = ? AND lease_token = ?"
 
-# Appends the error document :error, NULL = none, with the attempt's number and the moment. Errors that are not a JSON
-# array stay as they are, and are reported when they are read.
-_ERROR: Final = f"json_set(:error, '$.attempt', min(max(attempts, 0), {MOST}), '$.at', :now)"
+# Appends the error document :error (NULL = none), with the attempt and the moment added. If errors is not a JSON array,
+# it does not change; the job is reported as unreadable when it is read.
+_ERROR: Final = f"json_set(:error, '$.attempt', min(max(attempts, 0), {MAX_COUNTER}), '$.at', :now)"
 _APPENDED: Final = f"""CASE WHEN :error IS NULL THEN errors WHEN errors IS NULL THEN json_array({_ERROR})
     WHEN NOT json_valid(errors) THEN errors WHEN json_type(errors) <> 'array' THEN errors
     ELSE json_insert(CASE WHEN json_array_length(errors) >= {MAX_ERRORS} THEN json_remove(errors, '$[0]')
                           ELSE errors END, '$[#]', {_ERROR}) END"""
 
-# An attempt given back, and one more: neither leaves the range of the column.
+# One attempt less, and one more. Neither leaves the range of the column.
 _RETURNED: Final = "attempts = attempts - (attempts > 0 AND :returned)"
-_ONE_MORE: Final = f"min({{0}}, {MOST - 1}) + 1"
+_ONE_MORE: Final = f"min({{0}}, {MAX_COUNTER - 1}) + 1"
 
 _USED_UP: Final = "attempts > max_retries"
 
 # A lease whose expiry is not a moment has expired.
 _EXPIRY: Final = f"CASE WHEN lease_until BETWEEN {EARLIEST} AND {LATEST} THEN lease_until ELSE {EARLIEST} END"
 
-# The position of a walk. Text comes as bytes where it may not be UTF-8.
+# The position of a list. Text that is not UTF-8 is bound as bytes.
 _KEY: Final = "iif(:key_is_text, CAST(:key AS TEXT), :key)"
 _ID: Final = "iif(:id_is_text, CAST(:id AS TEXT), :id)"
 
-# The condition that a waiting job comes after a position and is not due, as one bound. Of two bounds SQLite uses one
-# for the index, and so each page would begin at the present moment, or the first page at the oldest ready job.
+# The condition that a waiting job comes after a position and is not due, written as one bound. SQLite uses only one
+# bound for the index: with two, each page would start its scan at the present moment, or at the oldest ready job.
 _AFTER_AND_NOT_DUE: Final = f"(due_at, id) > (max(:key, :now + 1), CASE WHEN :key > :now THEN {_ID} ELSE '' END)"
 
 _WAITING: Final = f"queue = :queue AND priority IN (0, 1, 2, 3) AND state IN {WAITING}"
@@ -64,7 +64,7 @@ _NOT_DUE_STATES: Final[Mapping[JobState, str]] = {
     JobState.SCHEDULED: f"{_WAITING} AND state = {SCHEDULED}",
     JobState.RETRY_WAIT: f"queue = :queue AND state = {RETRY_WAIT}",
 }
-# The rows in a state. Each condition repeats the predicate of the index that finds them.
+# The rows in a state. Each condition repeats the predicate of its partial index literally, or the index is not used.
 _IN_STATE: Final[Mapping[JobState, str]] = {
     **{state: f"{waiting} AND due_at > :now" for state, waiting in _NOT_DUE_STATES.items()},
     JobState.READY: f"{_WAITING} AND due_at <= :now",
@@ -101,7 +101,7 @@ WHERE j.state = {LEASED} AND j.queue = q.value AND j.lease_token = :token"""
 VALUES ({", ".join("?" for _ in inserted)}, {SCHEDULED}) ON CONFLICT DO NOTHING"""
         self.find = f"SELECT {_COLUMNS} FROM {job} WHERE queue = ? AND id = ?"
         self.find_bytes = f"SELECT {_AS_BYTES} FROM {job} WHERE queue = ? AND id = ?"
-        # Whether a lease call can get anything. It needs no write lock, so an idle worker takes none.
+        # Whether a lease call would return anything. It needs no write lock, so an idle worker takes none.
         self.any_work = f"SELECT EXISTS (SELECT 1 {cells}) OR EXISTS (SELECT 1 {held})"
         # For waiters: whether a job is ready, and when the next one is due.
         self.pending_work = f"SELECT EXISTS (SELECT 1 {cells}), ({next_due})"
@@ -112,7 +112,7 @@ VALUES ({", ".join("?" for _ in inserted)}, {SCHEDULED}) ON CONFLICT DO NOTHING"
 WHERE rowid IN (SELECT rowid FROM {job} WHERE queue = ? AND priority = ? AND state IN {WAITING} AND due_at <= ?
                 ORDER BY due_at, id LIMIT ?)
 RETURNING {_COLUMNS}"""
-        # By bytes: the id may be text that is not UTF-8.
+        # The id is bound as bytes, because it may not be UTF-8.
         self.bury_unreadable = f"""UPDATE {job} SET state = {DEAD}, finished_at = ?, {_FREE}
 WHERE queue = ? AND id = CAST(? AS TEXT) AND lease_token = ?"""
         self.any_stray = f"SELECT EXISTS (SELECT 1 {stray})"
@@ -161,7 +161,7 @@ WHERE {_AFTER[state]} {"AND priority = :priority" if goes_by_priority(state) els
 ORDER BY {KEYS[state]}, id LIMIT :limit"""
             for state in JobState
         }
-        # SCHEDULED counts the waiting retries as well: no index tells them apart.
+        # The count of SCHEDULED includes the waiting retries, because no index distinguishes them.
         self.counts = {
             state: f"SELECT count(*) FROM (SELECT 1 FROM {job} WHERE {shown_state} LIMIT :cap)"
             for state, shown_state in {**_IN_STATE, JobState.SCHEDULED: f"{_WAITING} AND due_at > :now"}.items()

@@ -1,4 +1,4 @@
-"""What the hooks of this backend share."""
+"""State that the hooks of this backend share."""
 
 from __future__ import annotations
 
@@ -31,11 +31,17 @@ _Hook = TypeVar("_Hook", bound=Callable[..., Any])
 @dataclass(slots=True, kw_only=True)
 class Store:
     """
-    The parts of one backend.
+    Parts of one backend.
 
-    clock: None = the machine's. known_queues: those that
-    this process has entered in the table of queues; entering one twice is harmless. turns: counts lease calls, so that
-    each begins with another queue; `next()` on it is atomic.
+    Args:
+        file: the database file.
+        statements: the text of all statements.
+        retention: how long finished jobs are kept.
+        clock: the source of the current time, None = the machine's clock.
+        waiters: the waiters to notify in this process.
+        known_queues: queues that this process has added to the table of queues. Adding one twice is harmless.
+        turns: counts lease calls, so that each begins with another queue. `next()` on it is atomic.
+        unreadable: the log of jobs that cannot be read.
     """
 
     file: File
@@ -48,11 +54,11 @@ class Store:
     unreadable: UnreadableLog = field(default_factory=lambda: UnreadableLog(_log))
 
     def now(self) -> int:
-        """Return microseconds since 1970."""
+        """Return the current time in microseconds since 1970."""
         return time.time_ns() // 1_000 if self.clock is None else to_micros(now_of(self.clock))
 
     def change_held(self, statement: str, leases: Sequence[Lease], parameters: Sequence[Parameters]) -> list[Lease]:
-        """Run *statement* once for each lease and return those for which it changed nothing: the refused."""
+        """Run *statement* once for each lease. Return the refused leases: those for which it changed no row."""
         self.file.check_open()
         refused: list[Lease] = []
         for start in range(0, len(leases), SLICE):
@@ -60,7 +66,7 @@ class Store:
             with self.file.writing() as connection:
                 if connection.executemany(statement, rows).rowcount == len(part):
                     continue
-                # Some were refused. SQLite shows which only one by one; this is rare enough to do all of it again.
+                # Some were refused. To find out which, repeat the batch one by one. This is rare.
                 connection.execute("ROLLBACK")
                 connection.execute("BEGIN IMMEDIATE")
                 refused += [
@@ -73,10 +79,11 @@ class Store:
 
 def accept_any_text(hook: _Hook) -> _Hook:
     """
-    Decorate a hook that must also work where another program wrote text that is no UTF-8, which SQLite does not check.
+    Decorate a hook that must work even if another program stored text that is not UTF-8. SQLite does not check text.
 
-    The call is repeated once: what it wrote was rolled back, or is found by the repeat. From then on the file's
-    connections accept any text, which costs too much for files without such text.
+    On such text, the call is repeated once with connections that accept any text, and they keep accepting it. Doing
+    so from the beginning would cost too much for normal files. The repeat is safe: what the first call wrote was rolled
+    back, or the repeat finds it.
     """
 
     @functools.wraps(hook)

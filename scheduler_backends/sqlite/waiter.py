@@ -1,4 +1,4 @@
-"""The ability Wakeups: notified directly within the process, and of other processes' commits by the file's log."""
+"""The ability Wakeups: direct notification within the process, and the file's log for commits of other processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REST: Final = 0.005  # seconds between two wakes
 
 
 class WaiterHooks:
-    """Wake-ups by the file's log."""
+    """The method of the ability Wakeups."""
 
     _store: Store
 

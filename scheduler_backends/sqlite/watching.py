@@ -1,9 +1,9 @@
 """
-Notices commits of any process: by the write to the log, and then by SQLite's change counter.
+Detection of commits by any process: first the write to the log, then SQLite's change counter.
 
-The write comes first. The commit can be seen once it has reached the disk, which takes from a millisecond to half a
-second. So after a write the counter is read again and again, at growing intervals. Where the system does not report
-writes, it is read all the time.
+The system reports the write before the commit is visible. The commit becomes visible when it has reached the disk,
+which takes from a millisecond to half a second. So after a write, the counter is polled at growing intervals. If the
+system does not report writes, the counter is polled all the time.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from scheduler_backends.sqlite import inotify
 from scheduler_backends.sqlite.store import Store
 
 # Seconds.
-_POLL: Final = 0.02  # between two looks where writes are not reported
-_IDLE: Final = 2.0  # between two looks where they are, in case a report was lost
+_POLL: Final = 0.02  # between two looks if writes are not reported
+_IDLE: Final = 2.0  # between two looks if they are, in case a report was lost
 _OPEN: Final = 5.0  # the longest time from a write to its commit
 _RETRY: Final = 10.0  # until a subscription that failed is tried again
 _PER_SECOND: Final = 50.0  # looks that find no work, in the long run
@@ -29,7 +29,7 @@ _BURST: Final = 20.0  # such looks that may come faster
 
 
 class _Pace(NamedTuple):
-    """The pauses between the looks after a write: a part of the time since the write, within bounds."""
+    """Pauses between the looks after a write: *part* of the time since the write, within two bounds in seconds."""
 
     part: float
     shortest: float
@@ -40,17 +40,20 @@ class _Pace(NamedTuple):
 
 
 _AFTER_WRITE: Final = _Pace(0.1, 0.000_5, 0.05)
-# A commit was seen, and another may follow: both writes may have been reported before that look.
+# A commit was seen. The write of another commit may have been reported before that look too.
 _AFTER_COMMIT: Final = _Pace(0.5, 0.002, 0.25)
-# This process has written, and has notified its waiters.
+# This process wrote, and has notified its own waiters.
 _AFTER_OWN: Final = _Pace(0.5, 0.02, 0.25)
 
 
 class Watch:
     """
-    A `WakeSource`: looks for work of some queues in new commits.
+    `WakeSource` that looks in new commits for work of some queues.
 
-    wake: ends the sleep of the thread that waits.
+    Args:
+        store: the parts of the backend.
+        queues: the names of the queues.
+        wake: wakes the thread that waits. Called from other threads.
     """
 
     def __init__(self, store: Store, queues: Iterable[str], wake: Callable[[], None]) -> None:
@@ -59,19 +62,19 @@ class Watch:
         self._wake = wake
         self._subscription: inotify.Subscription | None = None
         self._subscribe_from = 0.0
-        self._seen: object = None  # the connection and its change counter at the last look; None = there was none
+        self._seen: object = None  # the connection and its change counter at the last look
         self._due: int | None = None  # the next due time, as of the last look
         self._written = -_OPEN  # when the last write was reported
         self._pace = _AFTER_COMMIT
         self._next = 0.0  # when the next look is due
         self._budget, self._budget_at = _BURST, time.monotonic()
         self._events_taken_at = 0.0
-        self._spent = 0.0  # of the budget, since work was found
+        self._spent = 0.0  # of the budget, since work was last found
 
     def next_look(self, now: float) -> tuple[float, Sequence[int]]:
         """See `WakeSource.next_look`."""
         allowed = self._earliest(now)
-        if allowed > now:  # whatever is written before that
+        if allowed > now:  # no descriptor: a write must not end this pause
             return min(self._next, allowed) - now, ()
         return max(self._next - now, 0.0), (self._subscription.descriptor,) if self._subscription else ()
 
@@ -88,7 +91,7 @@ class Watch:
         reason = self._look(now)
         if self._seen != before:
             self._pace = _AFTER_COMMIT
-            if self._take_events(now):  # most likely for the commit that was just seen
+            if self._take_events(now):  # most likely reports of the commit that was just seen
                 self._written = now
         if reason:
             self._budget, self._spent = self._budget + self._spent, 0.0
@@ -107,7 +110,7 @@ class Watch:
         self._events_taken_at = now
         try:
             self._subscription.take_events()
-        except OSError:  # a handler has closed the descriptor
+        except OSError:  # a job handler has closed the descriptor
             self._subscription.lost = self._subscription.written = True
         written, self._subscription.written = self._subscription.written, False
         return written
@@ -130,8 +133,8 @@ class Watch:
                 return WakeReason.NONE
             self._seen = seen
             moment = self._store.now()
-            asked = {"queues": self._queues, "now": moment}
-            ready, due = connection.execute(self._store.statements.pending_work, asked).fetchone()
+            parameters = {"queues": self._queues, "now": moment}
+            ready, due = connection.execute(self._store.statements.pending_work, parameters).fetchone()
         reason = WakeReason.JOBS_READY if ready else WakeReason.NONE
         if due is not None and due <= moment + WAKE_HORIZON:
             if self._due is None or not moment < self._due <= due:
@@ -162,7 +165,7 @@ class Watch:
                 self._subscription = inotify.subscribe(log, self._wake)
             except OSError:
                 self._subscribe_from = now + _RETRY
-            else:  # what was written just before was not reported, and may not be visible yet
+            else:  # an earlier write was not reported, and its commit may not be visible yet
                 self._written, self._pace = now, _AFTER_COMMIT
 
     def _unsubscribe(self) -> None:

@@ -166,7 +166,7 @@ def test_a_folder_that_is_not_there_is_a_clear_error(tmp_path):
 def test_a_file_of_another_kind_is_a_clear_error_and_left_alone(path):
     path.write_bytes(b"no database at all" * 100)
     backend = SqliteBackend(path)
-    with pytest.raises(BackendError, match="no SQLite database"):
+    with pytest.raises(BackendError, match="not an SQLite database"):
         backend.enqueue([new_job()])
     backend.close()
     assert path.read_bytes() == b"no database at all" * 100

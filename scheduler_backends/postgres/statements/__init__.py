@@ -1,9 +1,8 @@
 """
-Every statement that the store runs: each is atomic by itself and commits by itself.
+Text of all statements of the store. Each is a transaction by itself, unless it runs in a caller's transaction.
 
-Texts that run on the driver's connection as they are, our own or a caller's: executing through SQLAlchemy costs 85 to
-150 µs more a call. States and priorities are literals, not parameters: a partial index serves only a predicate
-that the planner can read.
+The texts run directly on the driver's connection, because execution through SQLAlchemy costs 85 to 150 µs more a call.
+States and priorities are literals, not parameters: a partial index serves only a predicate that the planner knows.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from scheduler_backends.postgres.statements.settle import SettleStatements
 
 
 class Statements:
-    """The statements for tables in *schema* whose names begin with *prefix*, both checked and quoted."""
+    """Statements for the tables in *schema* whose names begin with *prefix*. Both are checked, *schema* is quoted."""
 
     def __init__(self, schema: str, prefix: str) -> None:
         job, queue = f"{schema}.{prefix}job", f"{schema}.{prefix}queue"

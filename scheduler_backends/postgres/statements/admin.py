@@ -1,4 +1,4 @@
-"""cancel, requeue, pause, resume and purge."""
+"""Statements of cancel, requeue, pause, resume and purge."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from scheduler_backends.sql.states import CANCELLED, CODES, DEAD, SCHEDULED, WAI
 
 
 class AdminStatements:
-    """Moves of single jobs by id and of whole queues."""
+    """Statements that move jobs by id and change whole queues."""
 
     def __init__(self, job: str, queue: str) -> None:
         def move(may_move: str, change: str) -> str:
-            # For each id that is there: the state before, whether it was due, and whether it moved.
+            # Returns for each id that exists: the state before, whether the job was due, and whether it moved.
             return f"""
 WITH held AS MATERIALIZED (
     SELECT job.queue, job.id, job.state, job.due_at, {may_move} AS moves FROM {job} AS job
@@ -27,10 +27,10 @@ FROM held LEFT JOIN moved ON held.id = moved.id"""
         waits = f"job.state IN {WAITING}"
         self.cancel = move(waits, f"UPDATE {job} AS job SET state = {CANCELLED}, finished_at = {NOW} FROM")
 
-        # Where cancelled jobs are not kept.
+        # If cancelled jobs are not kept.
         self.cancel_deleting = move(waits, f"DELETE FROM {job} AS job USING")
 
-        # Not by DEAD: a state that is none of ours counts as dead. The errors stay.
+        # Not `state = DEAD`: an unknown state counts as dead too. The errors stay.
         others = ", ".join(str(code) for code in CODES.values() if code != DEAD)
         self.requeue = move(
             f"job.state NOT IN ({others})",
@@ -38,7 +38,7 @@ FROM held LEFT JOIN moved ON held.id = moved.id"""
             f" SET state = {SCHEDULED}, due_at = {NOW}, finished_at = NULL, attempts = 0, crashes = 0 FROM",
         )
 
-        # Deletes up to `limit` jobs of the queue that are in the state.
+        # For each state: deletes up to `limit` jobs of a queue that are in it.
         chosen = {"what": "job.ctid", "queue": "%(queue)s::text", "limit": "%(limit)s::integer"}
         self.purge: dict[JobState, str] = {
             state: deletion(job, first_of(job, state, **chosen, lock=" FOR UPDATE OF job SKIP LOCKED"))

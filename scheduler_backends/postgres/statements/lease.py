@@ -1,4 +1,4 @@
-"""lease and renew."""
+"""Statements of lease and renew."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from scheduler_backends.sql.states import DEAD, LEASED
 
 
 class LeaseStatements:
-    """Ready → leased, and leased for longer."""
+    """Statements that lease ready jobs and extend leases."""
 
     def __init__(self, job: str, queue: str) -> None:
-        # Leases up to `limit` jobs, at most `share` of each queue, and finds those that have the token already.
+        # Leases up to `limit` jobs, at most `share` of each queue, and returns the jobs that have the token already.
         #
-        # Loops within loops, none of them sorted: they stop, and so lock no further row, once the limit is reached. The
-        # innermost limit is a power of two in the text, so that there are few texts, and the planner expects
-        # few rows. The paused queues are an array: it is read once, and cannot turn the loops into another join.
+        # These are nested loops without a sort, so they stop, and lock no further row, once the limit is reached. The
+        # innermost limit is a literal, so that the planner expects few rows, and a power of two, so that there are few
+        # texts. The paused queues are an array, which is read once and cannot turn the loops into another join.
         ready = READY.format(queue="q.name", priority="p.priority")
         self.lease = {
             most: f"""
@@ -58,12 +58,12 @@ SELECT {NOW}, claimed.* FROM claimed UNION ALL SELECT {NOW}, held.* FROM held"""
             for most in (1 << bits for bits in range((SLICE - 1).bit_length() + 1))
         }
 
-        # No index has lease_until, so the update is heap-only.
+        # No index contains lease_until, so the update is heap-only.
         self.renew = f"""
 {held(job)}
 UPDATE {job} AS job SET lease_until = {after("%(duration)s::bigint")} FROM held WHERE {IS_HELD} RETURNING held.n"""
 
-        # Leased by this call and then found to be unreadable. Everything else in the row stays as it is.
+        # For jobs that this call leased and could not read. Only the columns set here change.
         self.bury_unreadable = f"""
 WITH held AS MATERIALIZED (
     SELECT job.queue, job.id

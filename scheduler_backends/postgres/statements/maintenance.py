@@ -1,4 +1,4 @@
-"""promote_due, recover_expired and trim."""
+"""Statements of promote, recover and trim."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from scheduler_backends.sql.states import DEAD, FINISHED, LEASED, SCHEDULED
 
 
 class MaintenanceStatements:
-    """Moves that happen with time."""
+    """Statements for due times, expired leases, stray jobs, and jobs whose retention has ended."""
 
     def __init__(self, job: str) -> None:
-        # Microseconds until the next job is due, NULL = none waits.
+        # Microseconds until the next job is due, NULL = no job waits for its due time.
         self.next_due = f"""
 SELECT pg_catalog.min(first.due_at) - {NOW}
 FROM {QUEUES} JOIN {PRIORITIES} ON true JOIN LATERAL (
@@ -30,17 +30,17 @@ FROM {QUEUES} JOIN {PRIORITIES} ON true JOIN LATERAL (
     ORDER BY job.due_at LIMIT 1
 ) AS first ON true"""
 
-        # Microseconds until the next lease expires, at most 0 = one has, NULL = there is none. Reads each lease once.
+        # Microseconds until the next lease expires, 0 or less = one has, NULL = no lease. Reads each lease once.
         self.next_expiry = f"""
 SELECT pg_catalog.min(first.at) - {NOW}
 FROM {QUEUES} JOIN LATERAL (
     SELECT pg_catalog.min({EXPIRY}) AS at FROM {job} AS job WHERE job.queue = q.name AND job.state = {LEASED}
 ) AS first ON true"""
 
-        # A call that settles or renews an expired lease right now is faster: its row is skipped, and no longer expired
-        # or leased. So nothing is waited for, and no order of locks is needed. The order of the index is, so that the
-        # table is not scanned. By place, as an array: no plan can join each lease with each, whatever the planner
-        # believes of their number.
+        # Rows that another call has locked are skipped: it settles or renews the lease, which then has not expired any
+        # more. So this statement never waits, and needs no order of locks. It uses the order of the index, so that the
+        # table is not scanned. The rows are found by an array of ctids: then no plan can compare each lease with each
+        # other, whatever number of leases the planner assumes.
         expired = f"""
 WITH expired AS MATERIALIZED (
     SELECT found.place
@@ -64,13 +64,13 @@ SELECT pg_catalog.count(*) FILTER (WHERE moved.state = {SCHEDULED}),
        pg_catalog.array_agg(DISTINCT moved.queue) FILTER (WHERE moved.state = {SCHEDULED})
 FROM moved"""
 
-        # Recovers up to `limit` leases: how many became ready, and dead, and the queues of those that are ready.
+        # Recovers up to `limit` leases. Returns the numbers of ready and dead jobs, and the queues of the ready ones.
         self.recover = f"""{expired},
 moved AS ({revived}
     RETURNING job.queue, job.state
 ){counts}"""
 
-        # The same where dead jobs are not kept.
+        # The same if dead jobs are not kept.
         self.recover_deleting = f"""{expired},
 revived AS ({revived} AND NOT {used_up}
     RETURNING job.queue, job.state
@@ -80,7 +80,7 @@ revived AS ({revived} AND NOT {used_up}
     SELECT queue, state FROM revived UNION ALL SELECT queue, state FROM buried
 ){counts}"""
 
-        # Up to `limit` jobs that no worker would ever find; returns their queues and ids.
+        # Buries up to `limit` jobs that no worker would ever find. Returns their queues and ids.
         is_finished = f"job.state IN {FINISHED}"
         self.bury_stray = f"""
 UPDATE {job} AS job SET errors = CASE WHEN {is_finished} THEN job.errors ELSE {with_error("%(error)s::text")} END,
@@ -93,8 +93,8 @@ RETURNING job.queue, job.id"""
 
         finished = f"job.state = %(state)s::smallint AND {is_finished}"
 
-        # The queues, of those given, in whose state retention has anything to delete.
-        # Not EXISTS, which has no order: see `first_of`.
+        # Those of the given queues that have a job to delete in the state.
+        # Not EXISTS, which ignores the order: see `first_of`.
         self.outlived = f"""
 SELECT q.name FROM {QUEUES}
 WHERE (
@@ -102,7 +102,7 @@ WHERE (
     ORDER BY job.finished_at LIMIT 1
 ) <= {NOW} - %(kept)s::bigint"""
 
-        # Deletes up to `limit` jobs that have been in a finished state for `kept` microseconds or longer.
+        # Deletes up to `limit` jobs that finished in the state at least `kept` microseconds ago.
         self.trim = deletion(
             job,
             f"""SELECT job.ctid FROM {job} AS job

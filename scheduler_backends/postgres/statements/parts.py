@@ -1,8 +1,8 @@
 """
-SQL that several statements share. In all of them `job` is an alias of the table of jobs.
+SQL that several statements share. In all of them `job` is an alias of the jobs table.
 
-Functions are named with their schema: a search_path may lead to others of the same names. What looks like a function
-and has no schema is a part of the language.
+Functions are qualified with pg_catalog, because a search_path may contain other functions with the same names.
+Constructs without it, such as coalesce or unnest of several arrays, are part of the language.
 """
 
 from __future__ import annotations
@@ -13,58 +13,59 @@ from typing import Final
 from scheduler.jobs import Priority
 from scheduler.limits import MAX_ERRORS
 from scheduler.states import JobState
-from scheduler_backends.sql.checks import MOST
+from scheduler_backends.sql.checks import MAX_COUNTER
 from scheduler_backends.sql.columns import COLUMNS
 from scheduler_backends.sql.cursors import KEYS, goes_by_priority
 from scheduler_backends.sql.moments import EARLIEST, LATEST
 from scheduler_backends.sql.states import CODES, FINISHED, LEASED, RETRY_WAIT, SCHEDULED, WAITING
 
 SEPARATOR: Final = "\1"
-"""Between the elements of an array that is passed as one text. No name contains a control character."""
+"""Separates the elements of an array that is passed as one text. No name contains a control character."""
 
-# The server's clock, as it was when the statement began, or a test's. Not now(), which does not change in a
-# caller's transaction. Not clock_timestamp(): it may change from row to row, so no index condition could use it.
+# The time of a test's clock, or the server's time at the start of the statement. Not now(), which does not change
+# within a caller's transaction. Not clock_timestamp(), which may change from row to row, so that no index condition
+# could use it.
 NOW: Final = "coalesce(%(now)s::bigint, (extract(epoch FROM pg_catalog.statement_timestamp()) * 1000000)::bigint)"
 
 PRIORITIES: Final = f"(VALUES {', '.join(f'({priority:d})' for priority in Priority)}) AS p (priority)"
-"""A row for each priority: an index that begins with queue and priority is probed for each, and never scanned."""
+"""A row for each priority. An index on queue and priority is then probed once for each, and never scanned."""
 
 QUEUES: Final = "pg_catalog.unnest(%(queues)s::text[]) AS q (name)"
 """A row for each queue of the call."""
 
 FREE: Final = "lease_token = NULL, lease_owner = NULL, lease_until = NULL"
-"""Ends the lease. Only the token shows who has the lease, so every move out of leased clears it."""
+"""Ends a lease. The token identifies the holder, so every move out of leased clears it."""
 
 EXPIRY: Final = f"CASE WHEN job.lease_until BETWEEN {EARLIEST} AND {LATEST} THEN job.lease_until ELSE {EARLIEST} END"
-"""When a lease ends; one whose end is no moment has ended."""
+"""When a lease expires. A lease whose expiry is not a valid moment has expired."""
 
-ONE_MORE: Final = f"least(job.{{}}, {MOST - 1}) + 1"
-"""A counter and one, within the range of its column."""
+ONE_MORE: Final = f"least(job.{{}}, {MAX_COUNTER - 1}) + 1"
+"""A counter plus one, within the range of its column."""
 
 LOCKED: Final = "ORDER BY job.queue, job.id FOR UPDATE OF job"
 """
 Locks rows in the order of their keys, before anything is changed.
 
-All statements lock in this order, so that two calls never wait for each other; unordered arrays deadlocked. A statement
-that waited for another's change reads the row again, and leaves it out unless the conditions are true then.
+All statements that wait for locks use this order, because unordered arrays deadlocked. After a wait, the statement
+reads the changed row again, and leaves it out if the conditions are no longer true.
 """
 
 
-# Which rows are in a state, of one queue and, where the index has it, one priority. Each condition repeats the
-# predicate of the index that finds the rows.
+# Conditions for the rows of one queue in a state, and of one priority if the index contains it. Each condition repeats
+# the predicate of its partial index literally, or the index is not used.
 WAITS: Final = f"job.queue = {{queue}} AND job.priority = {{priority}} AND job.state IN {WAITING}"
 _RETRIES: Final = f"job.queue = {{queue}} AND job.state = {RETRY_WAIT}"
 _LATER: Final = f"job.due_at > {NOW}"
 
 READY: Final = f"{WAITS} AND job.due_at <= {NOW}"
 NOT_DUE: Final = f"{WAITS} AND {_LATER}"
-"""Scheduled jobs, and those that wait for a retry."""
+"""Jobs that wait for their due time: scheduled jobs and retries."""
 
 AHEAD: Final[Mapping[JobState, str]] = {
     JobState.SCHEDULED: f"{WAITS} AND job.state = {SCHEDULED}",
     JobState.RETRY_WAIT: _RETRIES,
 }
-"""States of jobs whose due time is ahead, without that condition."""
+"""Conditions of the states with a future due time, without the condition on the due time."""
 
 FILTERS: Final[Mapping[JobState, str]] = {
     **{state: f"{condition} AND {_LATER}" for state, condition in AHEAD.items()},
@@ -78,12 +79,12 @@ FILTERS: Final[Mapping[JobState, str]] = {
 
 
 def after(micros: str) -> str:
-    """Return the moment that much later than now, at most the last one of a datetime."""
+    """Return SQL for the moment *micros* after now, limited to `LATEST`."""
     return f"least({NOW} + {micros}, {LATEST})"
 
 
 def row_of(source: str) -> str:
-    """Return the columns of a `JobRow`; documents and the token as text."""
+    """Return the columns of a `JobRow` from *source*, with JSON and the lease token as text."""
     return ", ".join(
         f"{source}.{name}{'::text' if column.type in ('jsonb', 'uuid') else ''}" for name, column in COLUMNS.items()
     )
@@ -91,11 +92,11 @@ def row_of(source: str) -> str:
 
 def is_row(other: str) -> str:
     """
-    Return the condition that `job` is the row with queue and id of *other*, for a join with many rows.
+    Return the condition that `job` is the row with the queue and id of *other*, for a join with many rows.
 
-    It is written so that only a look-up in the primary key can serve it. With `=`, the planner also joins by hash or in
-    the order of a key. If the table was empty when it was last analyzed, it then reads all rows and compares each with
-    each lease: seconds for 10,000 rows.
+    In this form, only a look-up in the primary key can serve it. With `=`, the planner may also choose a hash or merge
+    join. If the table was empty when it was last analyzed, such a plan reads all rows and compares each with each
+    lease, which takes seconds for 10,000 rows.
     """
     return f"job.queue = any(ARRAY[{other}.queue]) AND job.id = any(ARRAY[{other}.id])"
 
@@ -105,11 +106,13 @@ IS_HELD: Final = is_row("held")
 
 def held(job: str, **arrays: str) -> str:
     """
-    Return a CTE `held` of the rows of the call's leases, locked. n: the position in the call.
+    Return a CTE `held` that locks the rows of the call's leases. Its column `n` is the position of a lease in the call.
 
-    arrays: further arrays of the call, by name, and the types of their elements. Queues, ids and tokens come as one
-    text each: the driver takes long for arrays. The rows are found by the token only: `state = leased` beside it led to
-    a plan half as fast. Each is looked up by itself, whatever size the planner assumes for the table: see `is_row`.
+    *arrays* are the names of further array parameters, and the types of their elements; they become columns too.
+
+    Queues, ids and tokens are passed as one text each, because the driver is slow with arrays. The rows are found by
+    the token without `state = leased`, which led to a plan half as fast. Each row is looked up separately, whatever
+    size the planner assumes for the table: see `is_row`.
     """
     columns = "".join(f", asked.{name}" for name in arrays)
     names = "".join(f", {name}" for name in arrays)
@@ -133,9 +136,9 @@ def held(job: str, **arrays: str) -> str:
 
 def with_error(error: str) -> str:
     """
-    Return the job's errors with *error* (JSON text, NULL = none) appended, its attempt and the moment added.
+    Return SQL for the job's errors with *error* appended (JSON text, NULL = none). Attempt and moment are added to it.
 
-    Errors that are no array stay as they are: a reader reports them.
+    If the errors are not an array, they do not change; the job is reported as unreadable when it is read.
     """
     return f"""CASE WHEN {error} IS NOT NULL AND (job.errors IS NULL OR pg_catalog.jsonb_typeof(job.errors) = 'array')
     THEN CASE WHEN job.errors IS NULL THEN '[]'::jsonb
@@ -146,20 +149,20 @@ def with_error(error: str) -> str:
 
 
 def given_back(returned: str) -> str:
-    """Return the attempts without *returned*, 0 or 1; what is no number of attempts stays as it is."""
+    """Return SQL for the attempts minus *returned*, which is 0 or 1. An invalid number of attempts does not change."""
     return f"job.attempts - CASE WHEN job.attempts > 0 THEN {returned} ELSE 0 END"
 
 
-def deletion(job: str, doomed: str) -> str:
+def deletion(job: str, selection: str) -> str:
     """
-    Return a statement that deletes the rows at the places that *doomed* selects, and returns their number.
+    Return a statement that deletes the rows whose ctids *selection* selects, and returns their number.
 
-    By place: the rows are locked, and skipped where another call has locked them.
+    A ctid is safe here, because *selection* locks the rows, and skips those that another call has locked.
     """
     return f"""
 WITH deleted AS (
     DELETE FROM {job} AS job WHERE job.ctid = any(array(
-    {doomed}
+    {selection}
     )) RETURNING 1
 )
 SELECT pg_catalog.count(*) FROM deleted"""
@@ -169,17 +172,25 @@ def first_of(
     job: str, state: JobState, *, what: str, queue: str, limit: str, condition: str | None = None, lock: str = ""
 ) -> str:
     """
-    Return a SELECT of *what* of up to *limit* jobs in *state*, one priority after the other where the index has it so.
+    Return a SELECT of *what* from up to *limit* jobs in *state*, by priority if the index contains it.
 
-    In the order of the index, so that the table is not scanned: where many rows match, a plan for a few of any of them
-    reads it from its beginning, and passes by all that were stored before them. condition: in place of the state's own.
-    lock: how each row is locked.
+    The rows come in the order of the index, so that the table is not scanned. Without an order, and if many rows match,
+    the plan may read the table from its beginning, past all rows that were stored earlier.
+
+    Args:
+        job: the jobs table.
+        state: the state of the jobs.
+        what: SQL for the column of the result.
+        queue: SQL for the name of the queue.
+        limit: SQL for the limit.
+        condition: replaces the condition of the state.
+        lock: the clause that locks each row.
     """
     chosen = (condition or FILTERS[state]).format(queue=queue, priority="p.priority")
     found = f"SELECT {what} AS what FROM {job} AS job WHERE {chosen} ORDER BY job.{KEYS[state]} LIMIT {limit}{lock}"
     if not goes_by_priority(state):
         return found
-    # A loop that is not sorted: it stops, and so locks no further row, once the limit is reached.
+    # A loop without a sort, so it stops, and locks no further row, once the limit is reached.
     return f"SELECT first.what FROM {PRIORITIES} JOIN LATERAL ({found}) AS first ON true LIMIT {limit}"
 
 
@@ -187,8 +198,9 @@ def walk(job: str, state: JobState, columns: str) -> str:
     """
     Return a SELECT of the jobs in *state* after the position of `key` and `id`.
 
-    Where the due time is ahead, one bound says both: of two, the server begins a scan at the first, and so each page of
-    a long list at the present moment, or the first page at the longest ready job.
+    For states with a future due time, the position and the current time are one bound. With two bounds, the server
+    starts the scan at one of them: each page of a long list would start at the current time, or the first page at the
+    oldest ready job.
     """
     type_ = "uuid" if state is JobState.LEASED else "bigint"
     position = f"%(key)s::{type_}, %(id)s::text"

@@ -1,4 +1,4 @@
-"""get, list and stats."""
+"""Statements of get, list and stats."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scheduler_backends.sql.moments import EARLIEST
 
 
 class ReadStatements:
-    """What is asked about jobs and queues."""
+    """Statements that read jobs and queues."""
 
     def __init__(self, job: str, queue: str) -> None:
         columns = f"{NOW}, {row_of('job')}"
@@ -17,11 +17,11 @@ class ReadStatements:
         self.get = f"""
 SELECT {columns} FROM {job} AS job WHERE job.queue = %(queue)s::text AND job.id = any(%(ids)s::text[])"""
 
-        # The jobs in a state after a position.
+        # For each state: its jobs after a position.
         self.walk = {state: walk(job, state, columns) for state in JobState}
 
         # For each queue: its name, whether it is paused, the age of its oldest ready job, and a capped count of each
-        # state. In scheduled, all jobs that are not due are counted: no index tells scheduled jobs and retries apart.
+        # state. The count of SCHEDULED includes the waiting retries, because no index distinguishes them.
         counts = {state: first_of(job, state, what="1", queue="q.name", limit=str(CAP)) for state in JobState}
         counts[JobState.SCHEDULED] = first_of(
             job, JobState.SCHEDULED, what="1", queue="q.name", limit=str(2 * CAP), condition=NOT_DUE
@@ -39,7 +39,7 @@ SELECT q.name, EXISTS (SELECT FROM {queue} AS queue WHERE queue.name = q.name AN
     {numbers}
 FROM {QUEUES}"""
 
-        # Every queue that has jobs, was enqueued to or paused. Those of jobs are found by one probe each, not a scan.
+        # Every queue that has jobs, was enqueued to or was paused. Finding a queue by its jobs takes one index probe.
         self.known_queues = f"""
 WITH RECURSIVE used (name) AS (
     SELECT pg_catalog.min(job.queue) FROM {job} AS job

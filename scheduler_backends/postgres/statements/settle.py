@@ -1,4 +1,4 @@
-"""complete, retry, bury and release. Each returns the positions of the leases that it took; the others are refused."""
+"""Statements of complete, retry, bury and release. Each returns the positions of the leases that it accepts."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from scheduler_backends.sql.states import DEAD, RETRY_WAIT, SCHEDULED, SUCCEEDED
 
 
 class SettleStatements:
-    """Leased → the state that the holder chooses."""
+    """Statements that end a lease: the job moves to the state that the holder requests."""
 
     def __init__(self, job: str) -> None:
-        # Retention 0: the job has reached its end and goes at once.
+        # With retention 0, a finished job is deleted at once.
         self.finish = f"{held(job)}\nDELETE FROM {job} AS job USING held WHERE {IS_HELD} RETURNING held.n"
 
         def update(changes: str, **arrays: str) -> str:
@@ -26,5 +26,5 @@ FROM held WHERE {IS_HELD} RETURNING held.n"""
         self.retry = update(f"state = {RETRY_WAIT}, due_at = {after('held.delays')}, {failed}", **passed)
         self.bury = update(f"state = {DEAD}, finished_at = {NOW}, {failed}", **passed)
 
-        # due_at stays, so the job is first in line again.
+        # due_at does not change, so the job is first in its queue again.
         self.release = update(f"state = {SCHEDULED}, attempts = {given_back('1')}")
