@@ -14,7 +14,7 @@ _enqueued = maker_of(Enqueued, "job", "is_new")
 
 
 class EnqueueHooks:
-    """→ scheduled or ready."""
+    """Hook of enqueue: → scheduled or ready."""
 
     _store: Store
 
