@@ -114,7 +114,7 @@ class WorkerConfig:
         object.__setattr__(self, "queues", check_queues(self.queues))
         for queue in self.queues:
             if not _GLOB.isdisjoint(queue):
-                raise ConfigError("queues", f"are served by their exact names: name each of them, not {queue!r}")
+                raise ConfigError("queues", f"must be exact names, not a pattern such as {queue!r}")
         check_count("concurrency", self.concurrency, at_least=1, at_most=10_000)
         check_count("batch_size", self.batch_size, at_least=1, at_most=MAX_BATCH)
         check_count("queue_buffer", self.queue_buffer, at_most=1_000)

@@ -160,7 +160,7 @@ def _is_possible(field: str, lease: object) -> bool:
     job, token = getattr(lease, "job", None), getattr(lease, "token", None)
     is_job = isinstance(job, Job) and all(isinstance(getattr(job, name), kind) for name, kind in _OF_LEASED_JOBS)
     if not isinstance(job, Job) or not is_job or not isinstance(token, str):
-        raise ConfigError(field, "must hold leases as lease() returns them")
+        raise ConfigError(field, "must contain leases as lease() returns them")
     return is_possible_id(job.queue) and is_possible_id(job.id) and TOKEN.fullmatch(token) is not None
 
 

@@ -46,7 +46,7 @@ def check_kind(field: str, value: T, *kinds: type) -> T:
     """Return *value*, which must be an object of one of the classes or protocols *kinds*."""
     wanted = " or ".join(f"a {kind.__name__}" for kind in kinds)
     if isinstance(value, type):  # a class also has the methods of a protocol, but calling them fails
-        raise ConfigError(field, f"must be {wanted}, not the class {value.__name__}: make an object of it")
+        raise ConfigError(field, f"must be {wanted}, not the class {value.__name__} itself")
     if not isinstance(value, kinds):
         raise ConfigError(field, f"must be {wanted}, not {type(value).__name__}")
     return value
@@ -73,7 +73,7 @@ def check_name(field: str, value: object, error: Refusal = InvalidJob) -> str:
     if not 1 <= len(text) <= MAX_NAME:
         raise error(field, f"must have 1 to {MAX_NAME} characters, not {len(text)}")
     if FORBIDDEN_IN_NAMES.search(text):
-        raise error(field, "must not hold control characters or surrogates")
+        raise error(field, "must not contain control characters or surrogates")
     return text
 
 
@@ -124,9 +124,9 @@ def check_moment(field: str, value: object, error: Refusal = InvalidJob) -> date
     try:
         offset = datetime.utcoffset(value)
     except Exception as failure:
-        raise error(field, f"its time zone does not work: {type(failure).__name__}") from failure
+        raise error(field, f"has a time zone that fails: {type(failure).__name__}") from failure
     if offset is None:
-        raise error(field, "must be aware of its time zone, such as datetime.now(timezone.utc)")
+        raise error(field, "must be aware (have a time zone), such as datetime.now(timezone.utc)")
     try:
         # Built from the fields: a subclass may have its own arithmetic, or a constructor with other arguments.
         return (
@@ -152,9 +152,9 @@ def check_metadata(value: object, error: Refusal = InvalidJob) -> dict[str, str]
     for pair in pairs:
         for part in pair:
             if not isinstance(part, str):
-                raise error("metadata", f"must map text to text; {type(part).__name__} found")
+                raise error("metadata", f"must map text to text, not hold {type(part).__name__}")
             if _FORBIDDEN_IN_TEXT.search(part):
-                raise error("metadata", "must not hold NUL or surrogates")
+                raise error("metadata", "must not contain NUL or surrogates")
         key, text = map(_plain, pair)
         size += len(key.encode()) + len(text.encode())
         copy[key] = text
@@ -187,7 +187,7 @@ def check_all(field: str, items: Iterable[T], kind: type[T]) -> tuple[T, ...]:
     others = set(map(type, checked)) - {kind}
     if others:
         found = min(other.__name__ for other in others)
-        raise ConfigError(field, f"must hold plain {kind.__name__} objects only, no subclass, not {found}")
+        raise ConfigError(field, f"must contain only plain {kind.__name__} objects, not {found}")
     return checked
 
 
@@ -224,7 +224,7 @@ def check_ids(ids: Sequence[str]) -> Sequence[str]:
     given = _tuple_of("ids", ids)
     for id in given:
         if not isinstance(id, str):
-            raise ConfigError("ids", f"must hold text only, not {type(id).__name__}")
+            raise ConfigError("ids", f"must contain only text, not {type(id).__name__}")
     return [str.__str__(id) for id in given]  # plain text, also of a text-valued enum
 
 
@@ -254,5 +254,5 @@ def check_duration(duration: object) -> float:
 def check_token(token: object) -> str:
     """Return a lease token: 32 hexadecimal digits in lower case."""
     if not isinstance(token, str) or not TOKEN.fullmatch(token):
-        raise ConfigError("token", "must be 32 hexadecimal digits in lower case, such as new_token() makes")
+        raise ConfigError("token", "must be 32 hexadecimal digits in lower case, as returned by new_token()")
     return token

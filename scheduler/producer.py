@@ -152,7 +152,7 @@ class Producer:
         (result,) = self._store([self.new_job(type, payload, **options)], connection)
         if if_exists == "raise" and not result.is_new:
             stored = result.job
-            raise DuplicateJob(f"queue {stored.queue!r} keeps job {stored.id!r} already, {stored.state}", stored)
+            raise DuplicateJob(f"queue {stored.queue!r} already has job {stored.id!r}, {stored.state}", stored)
         return result
 
     def enqueue_many(self, jobs: Iterable[NewJob], *, connection: object = None) -> list[Enqueued]:
@@ -172,7 +172,7 @@ class Producer:
         """Return the stored job. Raises `JobNotFound` if there is none, also after its retention has ended."""
         for job in self._backend.get(queue, [id]).values():
             return job
-        raise JobNotFound(f"queue {queue!r} keeps no job {id!r}; finished jobs are kept only as long as retention says")
+        raise JobNotFound(f"queue {queue!r} has no job {id!r}; finished jobs are kept only as long as retention says")
 
     def _encoded(self, payload: object) -> bytes:
         if isinstance(payload, bytes):

@@ -112,7 +112,7 @@ def check_policy(policy: object, error: Refusal) -> RetryPolicy:
     try:
         policy.__post_init__()
     except (ConfigError, AttributeError) as failure:  # its fields were set without the checks, or not at all
-        raise error("retry_policy", f"is not as RetryPolicy() makes it: {failure}") from None
+        raise error("retry_policy", f"has values that RetryPolicy() does not accept: {failure}") from None
     return policy
 
 

@@ -41,7 +41,7 @@ class JsonSerializer:
         try:
             return self._encode(value).encode()
         except UnicodeEncodeError:
-            raise ValueError("text holds surrogates, which UTF-8 cannot carry") from None
+            raise ValueError("text contains surrogates, which UTF-8 cannot encode") from None
         except RecursionError:
             raise ValueError("nested too deeply for JSON") from None
 

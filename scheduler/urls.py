@@ -41,9 +41,9 @@ def split(url: str) -> SplitResult:
         else:
             parts = urlsplit(url)
     except ValueError:  # not chained, since its message shows the whole password
-        raise ConfigError("url", "cannot be read; percent-encode what is special in names and passwords") from None
+        raise ConfigError("url", "cannot be parsed; percent-encode special characters in names and passwords") from None
     if "#" in url or (parts.netloc and "@" in parts.path + parts.query):
-        raise ConfigError("url", "must hold no '#', and no '@' after the host; percent-encode names and passwords")
+        raise ConfigError("url", "must not contain '#', or '@' after the host; percent-encode names and passwords")
     return parts
 
 

@@ -87,7 +87,7 @@ class DescriptorWaiter:
         try:
             self._sleeper = Sleeper()
         except OSError as error:
-            raise BackendUnavailable(f"no waiter can be made: {error}") from error
+            raise BackendUnavailable(f"cannot make a waiter: {error}") from error
         self._source = self._make_source(self._sleeper.wake)
         self._waiting = threading.Lock()  # held by the thread that waits, or that closes the source
         self._was_away = False  # the store could not be reached: notifications may have been missed

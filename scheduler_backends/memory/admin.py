@@ -117,7 +117,7 @@ def _promote(queue: MemoryQueue, number: int, partitions: int) -> None:
     old, active = queue.topology, queue.active.version
     existing = next((version for version in old.versions if version.version == number), None)
     if existing is not None and existing.partitions != partitions:
-        raise TopologyError(f"version {number} of {old.queue!r} has {existing.partitions} partitions already")
+        raise TopologyError(f"version {number} of {old.queue!r} already has {existing.partitions} partitions")
     if existing is None:
         if number < active:
             raise TopologyError(f"version {number} of {old.queue!r} is below {active}, the highest ever used")
