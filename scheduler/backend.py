@@ -1,9 +1,9 @@
 """
 The storage contract: one method for each allowed move of a job. Optional abilities are in `scheduler.abilities`.
 
-`Backend` checks the arguments of every call and passes them to one abstract hook; a store implements the hooks. Calls
-are batched, and atomic for each job. Every call may be repeated after a lost reply without a second effect. No
-connection, transaction or type of a store appears in the contract.
+`Backend` checks the arguments of every call and passes them to one abstract hook; a store implements the hooks. A
+call takes a batch of jobs, and is atomic for each of them. Every call may be repeated after a lost reply without a
+second effect. No connection, transaction or type of a store appears in the contract.
 
 All methods may be called from any thread. They raise `ConfigError` for an invalid argument, before anything changes;
 `BackendUnavailable` if the store cannot be reached, in which case the call may or may not have taken effect; and

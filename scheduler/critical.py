@@ -115,9 +115,10 @@ class StoreLock:
 
     def acquire_once(self, timeout: float, releases: list[Callable[[], None]]) -> bool:
         """
-        Acquire the lock within *timeout* seconds, unless this thread holds it: a signal handler may fork inside a call.
+        Acquire the lock within *timeout* seconds. Return False if that failed, or if this thread already holds it.
 
-        The function that releases the lock is added to *releases* first, so that a Ctrl-C cannot leave it held.
+        The thread already holds it if a signal handler forks inside a call. The function that releases the lock is
+        added to *releases* before it is acquired, so that a Ctrl-C cannot leave it held.
         """
         if self.is_mine:
             return False
@@ -125,6 +126,6 @@ class StoreLock:
         return self.acquire(timeout)
 
     def release_mine(self) -> None:
-        """Release the lock if this thread holds it. A Ctrl-C may have come just as `acquire` returned."""
+        """Release the lock if this thread holds it, which the caller cannot know after a Ctrl-C in `acquire`."""
         if self.is_mine:
             self._lock.release()

@@ -1,4 +1,4 @@
-"""Cancel, requeue, pause, resume, purge, and the ability TopologyAdmin."""
+"""Hooks of the memory backend: cancel, requeue, pause, resume, purge, and the ability TopologyAdmin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Enqueue."""
+"""Hook of the memory backend: enqueue."""
 
 from __future__ import annotations
 

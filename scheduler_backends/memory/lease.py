@@ -1,4 +1,4 @@
-"""Lease and renew."""
+"""Hooks of the memory backend: lease and renew."""
 
 from __future__ import annotations
 

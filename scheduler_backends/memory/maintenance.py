@@ -1,4 +1,4 @@
-"""Promote, recover and trim, which act on jobs whose deadline has come."""
+"""Hooks of the memory backend: promote, recover and trim, which act on jobs whose deadline has come."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Get, list and stats."""
+"""Hooks of the memory backend: get, list and stats."""
 
 from __future__ import annotations
 

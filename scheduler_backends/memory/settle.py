@@ -1,4 +1,4 @@
-"""Complete, retry, bury and release."""
+"""Hooks of the memory backend: complete, retry, bury and release."""
 
 from __future__ import annotations
 
