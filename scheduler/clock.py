@@ -1,4 +1,4 @@
-"""Protocol of clocks, with which tests replace the store's own, and addition that never overflows."""
+"""Protocol of clocks, which tests use instead of a store's own, and addition of seconds that never overflows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics hooks of producers and workers. An exception in a hook changes nothing for a job."""
+"""Metrics hooks of producers and workers. An exception in a hook does not affect any job."""
 
 from __future__ import annotations
 

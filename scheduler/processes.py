@@ -20,7 +20,7 @@ from scheduler.critical import Interruptible, critical, here
 T = TypeVar("T")
 Process = tuple[int, int]
 
-_forks = 0  # forks since the first process that ran the hooks: a child may get the process id of an ancestor
+_forks = 0  # forks since the first process; counted, since a child may be given the process id of an ancestor
 
 
 def process() -> Process:

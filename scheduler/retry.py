@@ -96,7 +96,7 @@ class RetryPolicy:
 
     @classmethod
     def from_data(cls, data: Mapping[str, object]) -> RetryPolicy:
-        """Return the policy that `to_data` has encoded as *data*. Ignores unknown keys, which a later release may add."""
+        """Return the policy that `to_data` encoded as *data*. Ignores unknown keys, which a later release may add."""
         known = {field.name for field in fields(cls)}
         return cls(**{key: value for key, value in data.items() if key in known})  # type: ignore[arg-type]  # checked
 

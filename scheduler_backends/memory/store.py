@@ -49,7 +49,7 @@ class Store:
         self._first_versions = (QueueVersion(version=version, partitions=partitions, state=VersionState.ACTIVE),)
         self._kept = {state: retention.seconds(state) for state in TERMINAL}
         self._closed = self._changing = False
-        self._process = process()  # the process whose jobs are not copies of a parent's, or that was warned
+        self._process = process()  # the process that made the jobs, or was warned that they are copies
         self._turn = 0
         self._many = _MANY
         self._latest = datetime.min.replace(tzinfo=UTC)

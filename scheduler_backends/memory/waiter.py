@@ -48,7 +48,7 @@ class MemoryWaiter:
                 signal.get(timeout=seconds)
             while True:
                 signal.get_nowait()
-        # Cleared only if it was seen: a notification after this line is left for the next wait.
+        # Cleared only if it was seen, so that a later notification is left for the next wait.
         if self._is_notified:
             self._is_notified = False
             return WakeReason.ANY
