@@ -79,8 +79,8 @@ class CountingMetrics(Metrics):
         """
         Return a copy of the counts.
 
-        Keys are names of hooks, most with a suffix such as an operation: "settled.complete". A hook that receives a
-        number adds it, any other adds one. "stuck" is the current number of stuck threads.
+        Keys are names of hooks, most with a suffix such as an operation: "settled.complete". Hooks that report a number
+        of jobs or leases add that number, the others add one. "stuck" is the current number of stuck threads.
         """
         with self._locks.get(threading.RLock):
             return Counter(self._counts)

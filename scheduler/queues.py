@@ -35,7 +35,7 @@ class Retention:
             check_number(f"retention.{name}", getattr(self, name), ConfigError, at_most=MAX_DELAY)
 
     def seconds(self, state: JobState) -> float:
-        """Return how many seconds a job in *state*, which must be terminal, is kept."""
+        """Return how many seconds a finished job in *state* is kept."""
         return {
             JobState.SUCCEEDED: self.succeeded,
             JobState.CANCELLED: self.cancelled,
