@@ -66,19 +66,19 @@ def digest_of(path: Path) -> str:
 
 
 class Lateness:
-    """Record the seconds between run_at and the first start of each job."""
+    """Seconds between run_at and the first start of each job."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards _seconds: several handler threads write
         self._seconds: dict[str, float] = {}
 
     def started(self, job: Job) -> None:
-        """Record that a handler starts. Later attempts do not count."""
+        """Record the first start of a job. Later attempts do not count."""
         with self._lock:
             self._seconds.setdefault(job.id, (datetime.now(UTC) - job.run_at).total_seconds())
 
     def among(self, ids: Iterable[str]) -> list[float]:
-        """Return the seconds of those *ids* that were started, in ascending order."""
+        """Return the seconds for the jobs among *ids* that were started, in ascending order."""
         with self._lock:
             return sorted(self._seconds[id] for id in ids if id in self._seconds)
 
@@ -99,12 +99,12 @@ class Checksums:
         self.worker.handle("checksum", self.checksum)
 
     def checksum(self, job: Job, ctx: JobContext) -> str:  # noqa: ARG002 - a handler takes both
-        """Handle a job. A file that cannot be read raises OSError; the attempt has failed and the job is retried."""
+        """Handle a job. If its file cannot be read, OSError fails the attempt, and the job is retried."""
         self.lateness.started(job)
         return digest_of(Path(os.fsdecode(job.payload)))
 
     def enqueue(self, files: Iterable[Path], *, ahead: bool) -> None:
-        """Enqueue one job per file, in batches. The store has acknowledged all when this returns."""
+        """Enqueue one job per file, in batches. When this returns, the store has acknowledged all jobs."""
         now = datetime.now(UTC)
         jobs: list[NewJob] = []
         for number, path in enumerate(files):
@@ -120,10 +120,10 @@ class Checksums:
                 )
             )
             self.files[jobs[-1].id] = path
-        for answer in self.producer.enqueue_many(jobs):
-            self.open[answer.job.queue].add(answer.job.id)
+        for result in self.producer.enqueue_many(jobs):
+            self.open[result.job.queue].add(result.job.id)
             if ahead:
-                self.ahead.add(answer.job.id)
+                self.ahead.add(result.job.id)
 
     def wait(self, title: str) -> None:
         """Show progress until every job that was enqueued is finished."""
@@ -132,7 +132,7 @@ class Checksums:
             for queue, ids in self.open.items():
                 jobs = self.backend.get(queue, sorted(ids))
                 self.done.update((id, job) for id, job in jobs.items() if job.state in TERMINAL)
-                # If the store no longer has a job, the job is lost, and there is nothing to wait for.
+                # A job that the store no longer has is lost, so there is nothing to wait for.
                 ids.intersection_update(id for id, job in jobs.items() if job.state not in TERMINAL)
             print(f"  {title}: {len(self.done):,} of {len(self.files):,} files", end="\r" if LIVE else "\n", flush=True)
         if LIVE:
@@ -153,7 +153,7 @@ class Checksums:
         return "\n".join(lines)
 
     def differences(self) -> Iterator[str]:
-        """Yield a line for every file whose digest is missing or is not what hashlib computes now."""
+        """Yield a line for every file whose digest is missing or differs from the one that hashlib computes now."""
         for id, path in self.files.items():
             job = self.done.get(id)
             try:
@@ -173,7 +173,7 @@ def milliseconds(ascending: list[float], share: float) -> str:
 
 
 def keeping_results(url: str) -> str:
-    """Return *url* with an option to keep results for an hour, unless it has that option."""
+    """Return *url* with an option to keep results for an hour, unless it sets that option itself."""
     if "retain_succeeded=" in url:
         return url
     url = url if "://" in url else f"{url}://"

@@ -1,5 +1,5 @@
 """
-An example of a backend: one dict and full scans. It is slow, short and correct: it passes the whole conformance suite.
+Example of a backend: one dict and full scans. It is slow, short and correct: it passes the whole conformance suite.
 
 Read it together with `scheduler.backend`, whose docstrings say what each method must do. A real backend has a server
 instead of the dict, and a transaction or a script instead of the lock. This one has no optional abilities: no wake-ups
@@ -37,11 +37,11 @@ class Row:
     job: Job
     nonce: str  # distinguishes a repeated enqueue from another job with the same id
     ready_at: datetime  # order within a priority
-    token: str | None = None  # of the present lease
+    token: str | None = None  # of the current lease
 
 
 class DictBackend(Backend):
-    """Keeps jobs in a dict."""
+    """Backend that keeps jobs in a dict."""
 
     in_process = True
 
@@ -80,7 +80,7 @@ class DictBackend(Backend):
             held = [row for row in self._rows.values() if row.token == token]
             self._turn += 1
             first = self._turn % len(queues)
-            lines = [self._line(name) for name in (*queues[first:], *queues[:first])]
+            lines = [self._ready_jobs(name) for name in (*queues[first:], *queues[:first])]
             taken = [row for turn in zip_longest(*lines) for row in turn if row is not None]
             for row in taken[: max(0, limit - len(held))]:
                 changes = {"lease_owner": worker_id, "lease_expires_at": later(now, duration)}
@@ -90,10 +90,10 @@ class DictBackend(Backend):
             return [Lease(job=row.job, token=token, expires_at=_expiry(row)) for row in held]
 
     def _renew(self, leases: Sequence[Lease], duration: float) -> Sequence[Lease]:
-        def prolong(row: Row, _: Lease, now: datetime) -> None:
+        def extend(row: Row, _: Lease, now: datetime) -> None:
             row.job = replace(row.job, lease_expires_at=later(now, duration))
 
-        return self._settle_each(leases, prolong)
+        return self._settle_each(leases, extend)
 
     def _complete(self, completions: Sequence[Completion]) -> Sequence[Lease]:
         def succeed(row: Row, completion: Completion, now: datetime) -> None:
@@ -133,10 +133,10 @@ class DictBackend(Backend):
             return Recovery(ready=len(expired) - dead, dead=dead, next_expiry=next_expiry)
 
     def _cancel(self, queue: str, ids: Sequence[str]) -> Sequence[MoveAnswer]:
-        return self._ask("cancel", queue, ids, JobState.CANCELLED, {})
+        return self._move_each_id("cancel", queue, ids, JobState.CANCELLED, {})
 
     def _requeue(self, queue: str, ids: Sequence[str]) -> Sequence[MoveAnswer]:
-        return self._ask("requeue", queue, ids, JobState.READY, {"attempts": 0, "crashes": 0})
+        return self._move_each_id("requeue", queue, ids, JobState.READY, {"attempts": 0, "crashes": 0})
 
     def _get(self, queue: str, ids: Sequence[str]) -> Mapping[str, Job]:
         with self._open():
@@ -181,7 +181,7 @@ class DictBackend(Backend):
 
     @contextmanager
     def _open(self) -> Iterator[datetime]:
-        """Allow one call at a time, as a transaction would. Yields the store's present time."""
+        """Allow one call at a time, as a transaction would. Yields the store's current time."""
         with self._lock.entry():
             if self._closed:
                 raise BackendClosed("the backend was closed")
@@ -207,13 +207,13 @@ class DictBackend(Backend):
     def _in(self, queues: Sequence[str], *states: JobState) -> Iterator[Row]:
         return (row for row in self._rows.values() if row.job.queue in queues and row.job.state in states)
 
-    def _line(self, queue: str) -> Sequence[Row]:
-        """Return the ready jobs of a queue in order; none while the queue is paused."""
+    def _ready_jobs(self, queue: str) -> Sequence[Row]:
+        """Return the ready jobs of a queue in order, none while the queue is paused."""
         ready = () if queue in self._paused else self._in((queue,), JobState.READY)
         return sorted(ready, key=lambda row: (row.job.priority, row.ready_at))
 
     def _move(self, row: Row, state: JobState, now: datetime, **changes: object) -> None:
-        """Change the state of a job: clear the fields of the old state and set *changes*. No other code changes it."""
+        """Change the state of a job: clear the fields of the old state, set *changes*. No other method changes it."""
         blank = {"due_at": None, "lease_owner": None, "lease_expires_at": None}
         finished_at = now if state in TERMINAL else None
         row.job = replace(row.job, state=state, finished_at=finished_at, **{**blank, **changes})  # type: ignore[arg-type]  # fields by name
@@ -224,7 +224,7 @@ class DictBackend(Backend):
             self._delete([row])
 
     def _settle_each(self, items: Sequence[Item], move: Callable[[Row, Item, datetime], None]) -> Sequence[Lease]:
-        """Call *move* for each item whose lease holds its job, by its token. Return the refused leases."""
+        """Call *move* for each item whose token holds the job. Return the refused leases."""
         refused = []
         with self._open() as now:
             for item in items:
@@ -246,10 +246,10 @@ class DictBackend(Backend):
         record = ErrorRecord.of(detail, attempt=row.job.attempts, at=now)
         row.job = replace(row.job, errors=(*row.job.errors, record)[-MAX_ERRORS:])
 
-    def _ask(
+    def _move_each_id(
         self, move: str, queue: str, ids: Sequence[str], target: JobState, changes: Mapping[str, object]
     ) -> Sequence[MoveAnswer]:
-        answers: list[MoveAnswer] = []
+        results: list[MoveAnswer] = []
         with self._open() as now:
             for id in ids:
                 row = self._rows.get((queue, id))
@@ -257,8 +257,8 @@ class DictBackend(Backend):
                 moved = row is not None and state in MOVES[move].sources
                 if row is not None and moved:
                     self._move(row, target, now, **changes)
-                answers.append(MoveAnswer(id=id, moved=moved, state=target if moved else state))
-        return answers
+                results.append(MoveAnswer(id=id, moved=moved, state=target if moved else state))
+        return results
 
     def _delete(self, rows: Sequence[Row]) -> int:
         for row in rows:

@@ -1,4 +1,4 @@
-"""Three mails: one now, one in two seconds, and one that goes out at the third attempt."""
+"""Send three mails: one now, one in two seconds, and one that succeeds at the third attempt."""
 
 from scheduler import Producer, Worker
 from scheduler_backends.memory import MemoryBackend

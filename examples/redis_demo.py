@@ -24,18 +24,18 @@ def main() -> int:
     parser.add_argument("--url", default="redis://127.0.0.1:6379")
     parser.add_argument("--queue", default="demo")
     parser.add_argument("--mails", type=int, default=8)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     try:
-        backend = RedisBackend(asked.url, RedisConfig(prefix="scheduler-demo"))
+        backend = RedisBackend(options.url, RedisConfig(prefix="scheduler-demo"))
         backend.ping()
     except ConfigError as error:
         parser.error(str(error))
     except BackendError as error:
-        print(f"{error}\nIs a Redis or Valkey running there? Another one: --url redis://HOST:PORT", file=sys.stderr)
+        print(f"{error}\nIs a Redis or Valkey running there? For another one: --url redis://HOST:PORT", file=sys.stderr)
         return 1
     print(f"using {backend!r}")
     try:
-        return demo(backend, asked.queue, asked.mails)
+        return demo(backend, options.queue, options.mails)
     finally:
         backend.close()
 
@@ -67,9 +67,9 @@ def demo(backend: RedisBackend, queue: str, mails: int) -> int:
         )
         for number in range(1, mails + 1)
     ]
-    for answer in producer.enqueue_many(jobs):
-        job = answer.job
-        note = "" if answer.is_new else " (was there already)"
+    for result in producer.enqueue_many(jobs):
+        job = result.job
+        note = "" if result.is_new else " (already stored)"
         place = f"version {job.queue_version}, partition {job.partition}"
         print(f"enqueued {job.id:8} for {job.run_at:%H:%M:%S.%f}: {place}{note}")
     if jobs:

@@ -44,24 +44,24 @@ def main() -> int:
         help="complete: what to do with its kept jobs",
     )
     parser.add_argument("--timeout", type=float, default=3600.0, help="complete: seconds to wait until it has drained")
-    asked = parser.parse_args()
-    needed = {"topology": (), "promote": ("version", "partitions"), "complete": ("version",)}[asked.action]
+    options = parser.parse_args()
+    needed = {"topology": (), "promote": ("version", "partitions"), "complete": ("version",)}[options.action]
     for name in needed:
-        if getattr(asked, name) is None:
-            parser.error(f"{asked.action} needs --{name}")
-    # Not a warning here: queues may have other numbers of partitions than this program's configuration.
+        if getattr(options, name) is None:
+            parser.error(f"{options.action} needs --{name}")
+    # Hide a warning that does not matter here: a queue may have more or fewer partitions than this configuration.
     logging.getLogger("scheduler.redis").setLevel(logging.ERROR)
     try:
-        backend = RedisBackend(asked.url, RedisConfig(prefix=asked.prefix))
+        backend = RedisBackend(options.url, RedisConfig(prefix=options.prefix))
     except ConfigError as error:
         parser.error(str(error))
     try:
-        if asked.action == "topology":
-            answer = backend.topology(asked.queue)
-        elif asked.action == "promote":
-            answer = backend.promote_queue_version(asked.queue, asked.version, asked.partitions)
+        if options.action == "topology":
+            result = backend.topology(options.queue)
+        elif options.action == "promote":
+            result = backend.promote_queue_version(options.queue, options.version, options.partitions)
         else:
-            answer = complete(backend, asked)
+            result = complete(backend, options)
     except ConfigError as error:
         parser.error(str(error))
     except BackendError as error:
@@ -69,18 +69,18 @@ def main() -> int:
         return 1
     finally:
         backend.close()
-    show(answer)
+    show(result)
     return 0
 
 
-def complete(backend: RedisBackend, asked: argparse.Namespace) -> QueueTopology:
+def complete(backend: RedisBackend, options: argparse.Namespace) -> QueueTopology:
     """Remove the version when it is empty. Raise the last refusal if that takes too long."""
-    deadline = time.monotonic() + asked.timeout
-    with progress(f"version {asked.version} drains") as advance:
+    deadline = time.monotonic() + options.timeout
+    with progress(f"version {options.version} drains") as advance:
         most = 0
         while True:
             try:
-                answer = backend.complete_draining_version(asked.queue, asked.version, finished=asked.finished)
+                result = backend.complete_draining_version(options.queue, options.version, finished=options.finished)
             except TopologyError as refusal:
                 live = sum(count for state, count in refusal.counts.items() if state in LIVE)
                 if not live or time.monotonic() > deadline:
@@ -93,7 +93,7 @@ def complete(backend: RedisBackend, asked: argparse.Namespace) -> QueueTopology:
             else:
                 if most:
                     advance(most, most)
-                return answer
+                return result
             time.sleep(LOOK_EVERY)
 
 

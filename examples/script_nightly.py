@@ -1,5 +1,5 @@
 """
-A script for cron: writes the reports of a night, each as a job with retries. The exit code is for cron's mail.
+Write the reports of a night from cron, each as a job with retries. The exit code shows cron whether all succeeded.
 
 Jobs are kept in a file. If a run is interrupted, the next one continues it. A report that was enqueued before is not
 enqueued again: its idempotency key is the night and the name of the report.
@@ -54,7 +54,7 @@ def main() -> int:
     with worker:
         jobs = backend.get(QUEUE, ids)
         pause = threading.Event()
-        # If retention has deleted a job, it has succeeded: by default only dead jobs are kept.
+        # A job that retention has deleted has succeeded: by default only dead jobs are kept.
         while any(job.state not in TERMINAL for job in jobs.values()):
             pause.wait(0.1)
             jobs = backend.get(QUEUE, ids)

@@ -1,14 +1,14 @@
 """
 Reliable, distributed, delayed job execution.
 
-The public names are those in `__all__` of the modules below. Each is imported when it is first used, so that
-`import scheduler` costs next to nothing, and a program that only enqueues never loads the worker.
+The public names are those in `__all__` of the modules listed below. Each is imported on first use, so that
+`import scheduler` is cheap, and a program that only enqueues never loads the worker.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-if TYPE_CHECKING:  # with stars, which import what `__all__` of the module names, as below
+if TYPE_CHECKING:  # star imports follow `__all__` of each module, as `__getattr__` below does
     from scheduler.backend import *
     from scheduler.config import *
     from scheduler.errors import *
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # with stars, which import what `__all__` of the module names
 
     __version__: str
 
-# A name is searched in this order, so that a lower module loads no higher one.
+# Names are searched in this order, so that looking up a name of a low layer imports no higher layer.
 _MODULES: Final = (
     "errors",
     "states",
@@ -44,11 +44,11 @@ _MODULES: Final = (
 
 
 def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - takes longer than all the rest
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - slower than the rest of this module
 
     try:
         return version("reliable-scheduler")
-    except PackageNotFoundError:  # a checkout that is only on the path
+    except PackageNotFoundError:  # a checkout on sys.path that is not installed
         return "0+unknown"
 
 
@@ -61,16 +61,16 @@ def _names_of(module: str) -> list[str]:
     return names
 
 
-if not TYPE_CHECKING:  # a checker that saw it would let misspelt names pass
+if not TYPE_CHECKING:  # a type checker that sees `__getattr__` accepts misspelt names
 
     def __getattr__(name: str) -> object:
-        from importlib.util import find_spec  # noqa: PLC0415 - a program may need no name at all
+        from importlib.util import find_spec  # noqa: PLC0415 - not needed by a bare `import scheduler`
 
         if name == "__version__":
             return _version()
         if name == "__all__":
             return _all()
-        # `from scheduler import cli` asks for an attribute first: it must not load every other module.
+        # `from scheduler import cli` looks up an attribute first, which must not import all other modules.
         if not name.startswith("_") and find_spec(f"{__name__}.{name}") is None:
             for module in _MODULES:
                 if name in _names_of(module):

@@ -1,4 +1,4 @@
-"""What a store may offer beyond the contract: protocols, found by `isinstance`."""
+"""Optional abilities of a store, beyond the contract: protocols, checked with `isinstance`."""
 
 from __future__ import annotations
 
@@ -12,93 +12,100 @@ from scheduler.topology import QueueTopology
 
 
 class WakeReason(Flag):
-    """Why a waiter woke up. NONE is false. A store that cannot tell the reasons apart returns ANY."""
+    """Reasons why a waiter woke up. NONE is false. A store that cannot distinguish the reasons returns ANY."""
 
     NONE = 0
     JOBS_READY = auto()
-    """Work may be ready: a lease is worth a try."""
+    """Jobs may be ready, so a lease call may succeed."""
     EARLIER_DUE_TIME = auto()
-    """Work may be due sooner than `promote_due` has said."""
+    """A job may be due earlier than the last `promote_due` reported."""
     ANY = JOBS_READY | EARLIER_DUE_TIME
 
 
 class Waiter(Protocol):
-    """Waits for work in some queues. One thread waits; any thread may interrupt or close."""
+    """Waiter for work in some queues. One thread waits; any thread may interrupt or close."""
 
     def wait(self, timeout: float) -> WakeReason:
         """
         Wait up to *timeout* seconds and return what may have happened since the last wait.
 
-        What happens between two waits is not lost. May wake up spuriously. Raises `BackendUnavailable` while the store
+        Events between two waits are not lost. May wake up spuriously. Raises `BackendUnavailable` while the store
         cannot be reached; the first wait after that returns ANY, since notifications may have been missed.
         """
         ...
 
     def interrupt(self) -> None:
-        """Make the present or next `wait` return at once. Callable from any thread."""
+        """Make the current or next `wait` return at once. May be called from any thread."""
         ...
 
     def close(self) -> None:
-        """Close the connection; a wait under way returns. May be called twice."""
+        """Close the connection and end a wait in progress. May be called twice."""
         ...
 
 
 WAKE_HORIZON: Final = 60.0
-"""Seconds: a waiter may stay silent about jobs due later. Workers call `promote_due` at least twice as often."""
+"""
+Seconds. A waiter need not report jobs that are due later than this.
+
+Workers therefore call `promote_due` at least twice within this time.
+"""
 
 
 @runtime_checkable
 class Wakeups(Protocol):
     """
-    Ability: notify a waiter of new work within milliseconds.
+    Ability to notify a waiter of new work within milliseconds.
 
-    Work that is ready, or due within `WAKE_HORIZON`, is notified; what is due later need not be.
+    A waiter is notified of jobs that are ready or due within `WAKE_HORIZON`, and not necessarily of jobs due later.
     """
 
     def waiter(self, queues: Sequence[str]) -> Waiter:
-        """A waiter on *queues* that connects when first used. The caller closes it."""
+        """Return a waiter on *queues*. It connects on first use, and the caller closes it."""
         ...
 
 
 Finished = Literal["refuse", "purge", "move"]
-"""What completing a version does with its finished jobs: refuse to complete, delete them, or move them along."""
+"""What to do with the finished jobs of a version to remove: refuse, delete them, or move them to the active version."""
 
 
 @runtime_checkable
 class TopologyAdmin(Protocol):
-    """Ability: queues in numbered versions of so many partitions each, changed live."""
+    """Ability to change the versions and partitions of a queue while it is in use."""
 
     def topology(self, queue: str) -> QueueTopology:
-        """The versions of *queue* now. One that was never used returns what it would be created with."""
+        """Return the current versions of *queue*; for an unused queue, those that it would be created with."""
         ...
 
     def promote_queue_version(self, queue: str, version: int, partitions: int) -> QueueTopology:
         """
         Make *version* the active one and every older one draining.
 
-        Versions only grow. A repeat with the same figures returns the topology; another number for a version that
-        exists, or a version at or below one that was ever used, raises `TopologyError`.
+        Version numbers only increase. If *version* exists with the same number of partitions, nothing changes and the
+        topology is returned. Raises `TopologyError` if it exists with another number of partitions, or if it does not
+        exist and is not above every version that was ever used.
         """
         ...
 
     def complete_draining_version(self, queue: str, version: int, *, finished: Finished = "refuse") -> QueueTopology:
         """
-        Remove a draining *version* that holds no job.
+        Remove a draining *version* that holds no job, and return the topology.
 
-        `TopologyError` with `.counts` while any live job is in it (or a finished one, unless *finished* says what to do
-        with those), and for the active version. A version that is gone already returns the topology.
+        Raises `TopologyError` for the active version. Also raises it, with the jobs by state in `counts`, while the
+        version holds unfinished jobs, or finished jobs if *finished* is "refuse". A version that was removed before
+        is no error.
         """
         ...
 
 
 @runtime_checkable
 class TransactionalEnqueue(Protocol):
-    """Ability: enqueue inside the caller's own database transaction."""
+    """Ability to enqueue inside the caller's own database transaction."""
 
     def enqueue_with(self, connection: object, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
         """
-        As `Backend.enqueue`, on *connection*, and stored when its transaction commits.
+        Enqueue like `Backend.enqueue`, but on *connection*: the jobs exist when its transaction commits.
 
-        Never commits, rolls back or retries. `ConfigError` for a kind of connection that the store does not know.
+        Never commits, rolls back or retries. Raises `ConfigError` for a kind of connection that the store does not
+        support.
         """
         ...

@@ -1,18 +1,19 @@
 """
-The storage contract: one method for each lawful move. `scheduler.abilities` has what a store may offer beyond it.
+The storage contract: one method for each allowed move of a job. Optional abilities are in `scheduler.abilities`.
 
-`Backend` checks the arguments of every call and passes them to one abstract hook; a store implements the hooks. Calls
-are batched, and atomic for each job. Every call may be repeated after a lost reply without a second effect. No
-connection, transaction or type of a store crosses the contract.
+`Backend` checks the arguments of every call and passes them to one abstract hook; a store implements the hooks. A
+call takes a batch of jobs, and is atomic for each of them. Every call may be repeated after a lost reply without a
+second effect. No connection, transaction or type of a store appears in the contract.
 
-All methods may be called from any thread. They raise `ConfigError` for a bad argument, before anything is touched;
-`BackendUnavailable` when the store cannot be reached, and then the call may or may not have taken effect; and
+All methods may be called from any thread. They raise `ConfigError` for an invalid argument, before anything changes;
+`BackendUnavailable` if the store cannot be reached, in which case the call may or may not have taken effect; and
 `BackendClosed` after `close()`.
 
-Batches of enqueue and of the methods that settle may have any size, none included: a store cuts them into slices. Of
-several outcomes for one lease in a call that settles, the first is recorded; for each other the lease is refused.
-A queue that the store has never seen is empty, not an error. Naming a queue in a call leaves nothing behind, since
-names may come from requests, without end.
+The batches of enqueue and of the methods that settle leases may have any size, zero included: a store splits them into
+slices. If a call has several outcomes for one lease, the first is recorded, and the lease is refused for the others.
+
+A queue that the store has never seen is empty, not an error. A call that only names a queue must leave no data behind,
+since names may come from requests, without limit.
 """
 
 from __future__ import annotations
@@ -57,53 +58,72 @@ __all__ = ["Backend"]
 
 class Backend(ABC):
     """
-    Where jobs are stored. The module's text says what holds for every method.
+    Base class of all stores. The docstring of the module says what holds for every method.
 
-    A store implements `from_url`, `ping`, `close` and the hooks below, whose arguments have been checked. A layer
-    around another backend overrides the public methods (`METHODS`) instead, so that each call is checked once.
+    A store implements `from_url`, `ping`, `close` and the hooks below, which receive checked arguments. A layer around
+    another backend overrides the public methods (`METHODS`) instead, so that each call is checked once.
     """
 
     in_process: ClassVar[bool] = False
-    """True where jobs live in the memory of one process, so that other processes do not see them."""
+    """True if jobs live in the memory of one process, where other processes cannot see them."""
 
     retention: Retention
-    """How long finished jobs are kept. A worker encodes results only where succeeded jobs are kept."""
+    """How long finished jobs are kept. A worker encodes results only if succeeded jobs are kept."""
 
     def __init_subclass__(cls, **options: object) -> None:
-        """Make every public method of *cls* a critical section: see `scheduler.critical`."""
+        """Make every public method of *cls* a critical section (see `scheduler.critical`)."""
         super().__init_subclass__(**options)
         make_critical(cls)
 
     @classmethod
     @abstractmethod
     def from_url(cls, url: str) -> Self:
-        """Return a backend for *url*, options as query parameters. `ConfigError` names a part that it does not know."""
+        """
+        Return a backend for *url*, whose query parameters are the options.
+
+        Raises `ConfigError`, which names the part of the URL that is unknown or invalid.
+        """
 
     # ---- Moves
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
         """
-        → scheduled, or ready when due. Returns one result per job, in order.
+        Store jobs: → scheduled, or ready if due. Returns one result per job, in order.
 
-        An id that the store still keeps changes nothing, whatever its state; the result then holds the stored job.
-        Two jobs of one call with the same id count as two calls.
+        If the store still keeps a job with the same id, in any state, nothing changes and the result holds the stored
+        job. Two jobs with the same id in one call count as two calls.
         """
         return self._enqueue(check_all("jobs", jobs, NewJob))
 
     def promote_due(self, queues: Sequence[str], limit: int) -> Promotion:
-        """Scheduled, retry_wait → ready: at most *limit* jobs that are due. A store that derives ready moves 0."""
+        """
+        Make up to *limit* due jobs ready: scheduled, retry_wait → ready.
+
+        A store in which a due job is ready without a move moves none, and only returns when the next one is due.
+        """
         return self._promote_due(check_queues(queues), check_limit(limit))
 
     def lease(
         self, queues: Sequence[str], *, token: str, worker_id: str, duration: float, limit: int
     ) -> Sequence[Lease]:
         """
-        Ready → leased for *duration* seconds, at most *limit* jobs, the queues served in turn.
+        Lease up to *limit* jobs: ready → leased. Their attempts increase by one.
 
-        *token* is new for every call (`new_token()`). Calling again with the same token returns every job still held
-        under it, topped up to *limit*. If nothing is held any more, it is a new call. A short result does not mean that
-        no more is ready. An empty one means that nothing was leasable in any of the queues; a store that relies on
-        wake-ups may know less while a waiter of this backend waits in another thread. Attempts go up by one.
+        Calling again with the same token returns every job still held under it, topped up to *limit*. If nothing is
+        held any more, it is a new call.
+
+        Args:
+            queues: The queues to lease from, served in turn.
+            token: A new one for every call (`new_token()`), the same one only to repeat a call.
+            worker_id: Recorded as the owner of the leases.
+            duration: Seconds until the leases expire.
+            limit: Most jobs to hold under the token.
+
+        Returns:
+            The leases. Fewer than *limit* do not mean that no more jobs are ready. None at all means that no job could
+            be leased from any of the queues, with one exception: while a waiter of this backend waits in another
+            thread, a store may rely on its notifications and skip partitions without one.
+
         """
         return self._lease(
             check_queues(queues),
@@ -115,87 +135,117 @@ class Backend(ABC):
 
     def renew(self, leases: Sequence[Lease], duration: float) -> Renewal:
         """
-        Leased → leased: they expire *duration* seconds from now. Expired ones that nobody recovered are renewed too.
+        Extend leases to *duration* seconds from now: leased → leased. Expired leases not yet recovered are included.
 
-        Jobs of the same lease call that are not named keep the expiry that they have: a request that was served late
-        may have leased jobs that no worker knows of. A store may keep one expiry for a whole lease call, so callers
-        renew all jobs they hold of one together.
+        Jobs of the same lease call that are not named keep their expiry: a request that was served late may have
+        leased jobs that no worker knows of. A store may keep one expiry for a whole lease call, so callers renew all
+        jobs that they hold from one call together.
         """
         seconds = check_duration(duration)
         held, refused = check_settled("leases", leases, Lease)
         return Renewal(refused=[*refused, *self._renew(held, seconds)])
 
     def complete(self, completions: Sequence[Completion]) -> Sequence[Lease]:
-        """Leased → succeeded. Returns the refused leases: those whose token does not hold the job (any more)."""
+        """
+        Record success: leased → succeeded.
+
+        Returns the refused leases: those whose token does not hold the job, or no longer holds it.
+        """
         return self._settle("completions", completions, Completion, self._complete)
 
     def retry(self, failures: Sequence[Failure]) -> Sequence[Lease]:
         """
-        Leased → retry_wait, due after each failure's delay. Returns the refused leases.
+        Put jobs back: leased → retry_wait, due after each failure's delay. Returns the refused leases.
 
-        The caller decides whether to retry: max_retries is not looked at.
+        The caller decides whether to retry; the store ignores max_retries. Without a delay, a job may become ready at
+        once.
         """
         return self._settle("failures", failures, Failure, self._retry)
 
     def bury(self, failures: Sequence[Failure]) -> Sequence[Lease]:
-        """Leased → dead. Returns the refused leases."""
+        """Give up on jobs: leased → dead. Returns the refused leases."""
         return self._settle("failures", failures, Failure, self._bury)
 
     def release(self, leases: Sequence[Lease]) -> Sequence[Lease]:
-        """Leased → ready, the attempt given back, first in line where the store can. Returns the refused leases."""
+        """
+        Give jobs back without using an attempt: leased → ready. Returns the refused leases.
+
+        A released job is first in line, on stores that can do that.
+        """
         return self._settle("leases", leases, Lease, self._release)
 
     def recover_expired(self, queues: Sequence[str], limit: int) -> Recovery:
         """
-        Leased → ready, or dead where attempts > max_retries: about *limit* leases that have expired.
+        Recover about *limit* expired leases: leased → ready, or dead if attempts > max_retries.
 
-        Crashes go up by one and an error of kind LeaseExpired is recorded. A store that leases in groups recovers
-        whole groups, so that one call may move more jobs than the limit.
+        The crashes of each job increase by one, and an error of kind LeaseExpired is recorded. A store that leases in
+        groups recovers whole groups, so one call may move more jobs than *limit*.
         """
         return self._recover_expired(check_queues(queues), check_limit(limit))
 
     # ---- Operators' moves
 
     def cancel(self, queue: str, ids: Sequence[str]) -> Sequence[MoveAnswer]:
-        """Scheduled, ready, retry_wait → cancelled. Returns one result per id, in order."""
+        """Cancel waiting jobs: scheduled, ready, retry_wait → cancelled. Returns one result per id, in order."""
         return self._move_each(queue, ids, self._cancel)
 
     def requeue(self, queue: str, ids: Sequence[str]) -> Sequence[MoveAnswer]:
-        """Dead → ready with attempts and crashes 0; errors are kept. Returns one result per id, in order."""
+        """
+        Give dead jobs another chance: dead → ready. Returns one result per id, in order.
+
+        Attempts and crashes become 0; errors are kept.
+        """
         return self._move_each(queue, ids, self._requeue)
 
     def pause(self, queue: str) -> None:
-        """A lease call that begins after this returned gets nothing of *queue*, in any process. Other moves go on."""
+        """
+        Stop leasing from *queue*, in all processes. Other moves continue.
+
+        A lease call that begins after this returned leases no job of the queue.
+        """
         self._pause(check_queue(queue))
 
     def resume(self, queue: str) -> None:
-        """End a pause and wake the waiters of *queue*. Harmless where the queue is not paused."""
+        """End a pause and wake the waiters of *queue*. Does no harm if the queue is not paused."""
         self._resume(check_queue(queue))
 
     def purge(self, queue: str, state: JobState, limit: int) -> int:
-        """Delete up to *limit* jobs in *state* and return how many were deleted. `ConfigError` for leased."""
+        """
+        Delete up to *limit* jobs in *state* and return how many were deleted.
+
+        Raises `ConfigError` for the state leased.
+        """
         name, wanted, most = check_queue(queue), check_state(state), check_limit(limit)
         if wanted is JobState.LEASED:
             raise ConfigError("state", "leased jobs belong to the workers that run them; they cannot be purged")
         return self._purge(name, wanted, most)
 
     def trim(self, queues: Sequence[str], limit: int) -> int:
-        """Delete up to *limit* finished jobs that retention no longer keeps and return how many were deleted."""
+        """Delete up to *limit* finished jobs whose retention has ended, and return how many were deleted."""
         return self._trim(check_queues(queues), check_limit(limit))
 
     # ---- Reads
 
     def get(self, queue: str, ids: Sequence[str]) -> Mapping[str, Job]:
-        """Return the stored jobs among *ids*, by id."""
+        """Return the stored jobs among *ids*, by id. Ids without a stored job are left out."""
         return self._get(check_queue(queue), [id for id in check_ids(ids) if is_possible_id(id)])
 
     def list(self, queue: str, state: JobState, *, cursor: str | None = None, limit: int = 100) -> Page:
         """
-        Return a page of the queue's jobs in *state*, in an order of the store's own. None as cursor starts.
+        Return a page of the jobs of *queue* in *state*, in an order that the store chooses.
 
-        A walk finds each job once that stays in the state, also while others leave it; of those that enter the state
-        meanwhile it may miss or repeat some. A cursor that the store did not make for a list of the same queue and
-        state raises `ConfigError`.
+        Reading all pages finds every job that stays in the state exactly once, even while others leave it. Jobs that
+        enter the state meanwhile may be missed or repeated.
+
+        Args:
+            queue: Name of the queue.
+            state: The state to list.
+            cursor: `Page.cursor` of the page before; None = the first page.
+            limit: Most jobs in the page.
+
+        Raises:
+            ConfigError: An argument is invalid, or *cursor* is not from this list of this store.
+
         """
         name, wanted, most = check_queue(queue), check_state(state), check_limit(limit)
         place = None if cursor is None else place_of(name, wanted, cursor)
@@ -204,23 +254,23 @@ class Backend(ABC):
 
     def stats(self, queues: Sequence[str] | None = None) -> Sequence[QueueStats]:
         """
-        Return the numbers of each queue and version, sorted by both.
+        Return the statistics of *queues*, one result per queue and version, sorted by both.
 
-        None = every queue that the store knows. A queue that is named is always in the result.
+        None = every queue that the store has. A queue that is named is always in the result.
         """
         return self._stats(None if queues is None else check_queues(queues))
 
-    # ---- Life
+    # ---- Connection
 
     @abstractmethod
     def ping(self) -> None:
-        """Return when the store replies."""
+        """Return once the store has replied."""
 
     @abstractmethod
     def close(self) -> None:
         """Close every connection and end every wait. May be called twice."""
 
-    # ---- Hooks: the same, with arguments that were checked
+    # ---- Hooks: the same calls, with checked arguments
 
     @abstractmethod
     def _enqueue(self, jobs: Sequence[NewJob]) -> Sequence[Enqueued]: ...
@@ -276,15 +326,15 @@ class Backend(ABC):
     @abstractmethod
     def _list(self, queue: str, state: JobState, place: str | None, limit: int) -> tuple[Sequence[Job], str | None]:
         """
-        Return some jobs and the place after them, None where no more follow.
+        Return up to *limit* jobs and the place where the next page begins, None if this page is the last.
 
-        A place is text of the store's own. `ConfigError` for one that it cannot have made.
+        A place is text that only the store interprets. Raises `ConfigError` for one that the store cannot have made.
         """
 
     @abstractmethod
     def _stats(self, queues: Sequence[str] | None) -> Sequence[QueueStats]: ...
 
-    # ---- What the public methods share
+    # ---- Shared by the public methods
 
     @final
     def _settle(
@@ -313,6 +363,6 @@ class Backend(ABC):
 METHODS: Final = tuple(
     name for name, member in vars(Backend).items() if isinstance(member, FunctionType) and not name.startswith("_")
 )
-"""The public methods of `Backend`: what a layer around a backend overrides."""
+"""The public methods of `Backend`, which a layer around another backend overrides."""
 
 make_critical(Backend)

@@ -1,4 +1,4 @@
-"""The protocol of the clocks that tests use instead of the store's own, and moments later than others."""
+"""Protocol of clocks, which tests use instead of a store's own, and addition of seconds that never overflows."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Protocol, runtime_checkable
 
 @runtime_checkable
 class Clock(Protocol):
-    """The clock of a store. Stores on a server use the server's clock unless a test passes another one."""
+    """Clock of a store. Stores on a server use the server's clock unless a test passes another one."""
 
     def now(self) -> datetime:
-        """Return the present moment, aware, in UTC. Called from any thread."""
+        """Return the current time as an aware datetime in UTC. Called from any thread."""
         ...
 
 
 def later(moment: datetime, seconds: float) -> datetime:
-    """Return the moment *seconds* after *moment*, at most the last one of the year 9999."""
+    """Return *moment* plus *seconds*, at most the end of the year 9999."""
     try:
         return moment + timedelta(seconds=seconds)
     except OverflowError:

@@ -15,28 +15,26 @@ from scheduler.retry import Delays, RetryPolicy, check_delays, check_policy
 
 __all__ = ["ProducerConfig", "WorkerConfig"]
 
-__all__ = ["ProducerConfig", "WorkerConfig"]
-
-_SHORTEST = 0.001  # seconds: an interval of zero would spin
+_SHORTEST = 0.001  # seconds: an interval of zero would be a busy loop
 _DAY = 86_400.0
 _GLOB = frozenset("*?[]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerConfig:
-    """Defaults of the jobs that a producer makes."""
+    """Defaults for the jobs that a producer makes."""
 
     default_queue: str = DEFAULT_QUEUE
-    """The queue of jobs for which none is named."""
+    """Queue of jobs that are enqueued without one."""
 
     default_max_retries: int = DEFAULT_MAX_RETRIES
-    """Retries after the first attempt; 0 = one attempt and no more."""
+    """Retries after the first attempt; 0 = a single attempt."""
 
     default_timeout: float = DEFAULT_TIMEOUT
     """Seconds that one attempt may take."""
 
     retry_policy: RetryPolicy | None = None
-    """Stored with each job. None = the handler's policy applies, else the worker's."""
+    """Stored with each job. None = the handler's policy applies, or else the worker's."""
 
     max_payload: int = 256 * 1024
     """Largest payload in bytes, encoded."""
@@ -56,7 +54,7 @@ def _own_name() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerConfig:
-    """How a worker behaves. Durations are seconds."""
+    """Configuration of a worker. All durations are in seconds."""
 
     worker_id: str = field(default_factory=_own_name)
     """Name of the worker in logs and on leases. It grants no rights: a lease is proved by its token."""
@@ -71,16 +69,17 @@ class WorkerConfig:
     """Most jobs in one call to the store."""
 
     queue_buffer: int = 1
-    """Jobs to lease ahead, as a multiple of concurrency; 0 = only what a thread is free for."""
+    """Jobs to lease ahead, as a multiple of concurrency; 0 = lease only as many as threads are free."""
 
     max_in_flight: int | None = None
-    """Most jobs held at once, unrecorded outcomes included. None = concurrency × (1 + queue_buffer)."""
+    """Most jobs held at once, including those whose outcome is not recorded yet. None = concurrency ×
+    (1 + queue_buffer)."""
 
     poll_interval: float = 1.0
-    """Time between polls while the worker is idle, ±20 %. Wake-ups come in between, on stores that have them."""
+    """Time between polls while the worker is idle, ±20 %. Stores with wake-ups notify it in between."""
 
     lease_duration: float = 30.0
-    """How long a lease lasts unless it is renewed. A job of a killed worker runs again after this time."""
+    """How long a lease lasts unless it is renewed. The jobs of a killed worker run again after this time."""
 
     heartbeat_interval: float = 10.0
     """Time between renewals of all leases; at most half of lease_duration."""
@@ -89,25 +88,25 @@ class WorkerConfig:
     """Longest time between two recoveries of expired leases."""
 
     shutdown_grace: float = 25.0
-    """Longest time that a stop takes; then handlers that still run are abandoned."""
+    """Longest time that a shutdown takes. Handlers that still run after it are abandoned."""
 
     timeout_grace: float = 1.0
-    """Time after a job's deadline for its handler to return; then its thread counts as stuck."""
+    """Time that a handler has to return after its job's deadline. After it, the thread counts as stuck."""
 
     max_stuck: int | Literal["concurrency"] | None = "concurrency"
-    """`run()` raises `WorkerCrashed` when so many threads are stuck. None = never."""
+    """Number of stuck threads at which `run()` raises `WorkerCrashed`. "concurrency" = that many; None = never."""
 
     unknown_type_delay: float = 30.0
-    """How long a job whose type has no handler here waits before it is offered again."""
+    """How long a job waits until it is offered again, if this worker has no handler for its type."""
 
     unknown_type_timeout: float = _DAY
-    """How long such a job waits in all before it is dead."""
+    """How long such a job waits in total until it is dead."""
 
     retry_policy: Delays = field(default_factory=RetryPolicy)
-    """For jobs that bring no policy, and whose handler has none."""
+    """For jobs without a policy, unless their handler has one."""
 
     log_errors: Literal["message", "kind"] = "message"
-    """What is logged of a handler's error: "message" = class, message and the traceback when the job is dead; "kind" =
+    """What to log of a handler's error: "message" = class and message, and the traceback once the job is dead; "kind" =
     the class only."""
 
     def __post_init__(self) -> None:
@@ -115,7 +114,7 @@ class WorkerConfig:
         object.__setattr__(self, "queues", check_queues(self.queues))
         for queue in self.queues:
             if not _GLOB.isdisjoint(queue):
-                raise ConfigError("queues", f"are served by their exact names: name each of them, not {queue!r}")
+                raise ConfigError("queues", f"must be exact names, not a pattern such as {queue!r}")
         check_count("concurrency", self.concurrency, at_least=1, at_most=10_000)
         check_count("batch_size", self.batch_size, at_least=1, at_most=MAX_BATCH)
         check_count("queue_buffer", self.queue_buffer, at_most=1_000)
@@ -143,10 +142,10 @@ class WorkerConfig:
 
     @property
     def held_limit(self) -> int:
-        """The most jobs that the worker holds at once."""
+        """Most jobs that the worker holds at once."""
         return self.max_in_flight or self.concurrency * (1 + self.queue_buffer)
 
     @property
     def stuck_limit(self) -> int | None:
-        """The number of stuck threads at which the worker ends. None = never."""
+        """Number of stuck threads at which the worker ends. None = never."""
         return self.concurrency if self.max_stuck == "concurrency" else self.max_stuck

@@ -1,11 +1,12 @@
 """
-What may not cut into a call: the interrupt of a handler, and another call of the same thread.
+Critical sections, which handler interrupts do not enter, and a lock that refuses nested calls of one thread.
 
-Handlers registered with ``interrupt=True`` are interrupted between two instructions. Inside a store, that could leave a
-lock held for ever or a move half done; inside a guard, the exception would be dropped. So the public methods of every
-backend, and the guards around a user's loggers and metrics, are critical sections: the interrupt waits for their end.
+A handler registered with ``interrupt=True`` can be interrupted between any two instructions. Inside a store, that could
+leave a lock held for ever or a move half done; inside a guard, the exception would be dropped. So the public methods of
+every backend, and the guards around a user's loggers and metrics, are critical sections: an interrupt is delayed until
+they end.
 
-A call by a signal handler or a finaliser, inside another call of the same store, is refused by the store's `StoreLock`.
+`StoreLock` refuses a call that a signal handler or finaliser makes inside another call of the same store.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Interruptible(Protocol):
-    """One run of a handler that may be interrupted while `depth` is 0. Only its own thread changes the depth."""
+    """One run of a handler, which may be interrupted while `depth` is 0. Only its own thread changes `depth`."""
 
     depth: int
 
     def left(self) -> None:
-        """Raise the interrupt that waited for the end of the outermost critical section, if any."""
+        """Raise the interrupt that was delayed, if any, unless an outer critical section still runs."""
         ...
 
     def dropped(self) -> None:
-        """Note that Python dropped the interrupt that was raised."""
+        """Record that Python dropped the interrupt that was raised."""
         ...
 
 
@@ -42,11 +43,11 @@ class _Here(threading.local):
 
 
 here = _Here()
-"""The run on this thread. None outside handlers that may be interrupted."""
+"""The interruptible run on this thread, None if there is none."""
 
 
 def critical(function: F) -> F:
-    """Decorate a function that is not to be interrupted. An interrupt waits until the outermost such call ends."""
+    """Decorate a function that must not be interrupted. An interrupt is delayed until the outermost such call ends."""
     if hasattr(function, _MARK):
         return function
 
@@ -77,25 +78,25 @@ def make_critical(cls: type) -> None:
 
 class StoreLock:
     """
-    A lock around whole calls of a store. A call inside another call of the same thread is refused.
+    Lock around whole calls of a store. Refuses a call inside another call of the same thread.
 
     Such a call comes from a signal handler, or from a finaliser, which the garbage collector may run at any allocation.
-    The call that it interrupted may have done half of a move, so it must not use the store now; and if it waited for
-    the lock, it would wait for itself.
+    The outer call may have done half of a move, so the inner one must not use the store. If it waited for the lock, the
+    thread would wait for itself.
     """
 
     def __init__(self) -> None:
-        # Re-entrant, since such a lock has its owner from the moment at which it is acquired. Any: no stub has
+        # An RLock, since it records its owner in the same step in which it is acquired. Typed as Any, since no stub has
         # _is_owned, which threading.Condition uses as well.
         self._lock: Any = threading.RLock()
 
     @property
     def is_mine(self) -> bool:
-        """Whether this thread holds it."""
+        """True if this thread holds the lock."""
         return bool(self._lock._is_owned())  # noqa: SLF001 - see above
 
     def refuse_mine(self) -> None:
-        """Raise `BackendUnavailable` if this thread holds it."""
+        """Raise `BackendUnavailable` if this thread holds the lock."""
         if self.is_mine:
             raise BackendUnavailable(
                 "called inside another call of the same thread, by a finaliser or a signal handler; nothing was done: "
@@ -103,20 +104,21 @@ class StoreLock:
             )
 
     def entry(self) -> Any:
-        """Return the lock for a `with` statement: the interpreter acquires it, so that a Ctrl-C finds no gap."""
+        """Return the lock for a `with` statement, which leaves no gap for a Ctrl-C. Raises like `refuse_mine`."""
         self.refuse_mine()
         return self._lock
 
     def acquire(self, timeout: float) -> bool:
-        """Acquire it within *timeout* seconds."""
+        """Acquire the lock within *timeout* seconds. Return False if that failed."""
         acquired: bool = self._lock.acquire(timeout=timeout)
         return acquired
 
     def acquire_once(self, timeout: float, releases: list[Callable[[], None]]) -> bool:
         """
-        Acquire it within *timeout* seconds, unless this thread holds it: a signal handler may fork inside a call.
+        Acquire the lock within *timeout* seconds. Return False if that failed, or if this thread already holds it.
 
-        Before that, add to *releases* what releases it, so that a Ctrl-C leaves it to be released.
+        The thread already holds it if a signal handler forks inside a call. The function that releases the lock is
+        added to *releases* before it is acquired, so that a Ctrl-C cannot leave it held.
         """
         if self.is_mine:
             return False
@@ -124,6 +126,6 @@ class StoreLock:
         return self.acquire(timeout)
 
     def release_mine(self) -> None:
-        """Release it if this thread holds it: a Ctrl-C may have come just as `acquire` returned."""
+        """Release the lock if this thread holds it, which the caller cannot know after a Ctrl-C in `acquire`."""
         if self.is_mine:
             self._lock.release()

@@ -1,8 +1,8 @@
 """
-The errors of the library, and the signals that a handler may raise.
+Errors of the library, and signals that a handler may raise.
 
-Every error is a `SchedulerError`. Signals (`Retry`, `Snooze`, `Discard`) say what happens to the job of a handler. They
-are no errors, so they are not part of that family.
+Every error is a `SchedulerError`. Signals (`Retry`, `Snooze`, `Discard`) decide what happens to the handler's job. They
+are not errors and do not derive from `SchedulerError`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-if TYPE_CHECKING:  # for annotations only: errors belong to the lowest layer
+if TYPE_CHECKING:  # for annotations only, since errors are the lowest layer
     from scheduler.jobs import Job, NewJob
 
 __all__ = [
@@ -44,7 +44,7 @@ class SchedulerError(Exception):
 
 
 class _FieldError(SchedulerError):
-    """An error that names the field that is wrong."""
+    """Base class of errors that name an invalid field."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(field, message)  # both in args, so that the error survives pickling
@@ -64,7 +64,7 @@ class JobError(SchedulerError):
 
 
 class InvalidJob(_FieldError, JobError, ValueError):
-    """A job is invalid, and nothing was stored; `field` names what is wrong."""
+    """A job is invalid, and nothing was stored; `field` names the invalid value."""
 
 
 class JobTimeout(JobError):
@@ -104,9 +104,10 @@ class UnknownJobType(HandlerError):
 
 class WorkerCrashed(SchedulerError):
     """
-    A worker stopped by itself.
+    A worker stopped because it failed.
 
-    Either one of its own threads failed with an error, the `__cause__`, or too many handler threads are `stuck`.
+    Either one of its own threads raised an error, which is the `__cause__`, or too many handler threads are stuck;
+    `stuck` is their number.
     """
 
     def __init__(self, message: str, *, stuck: int = 0) -> None:
@@ -122,7 +123,8 @@ class BackendUnavailable(BackendError):
     """
     The store cannot be reached now. The call may or may not have taken effect; it is safe to repeat it.
 
-    Raised by a producer, it carries the `jobs` of the call; `producer.enqueue_many(error.jobs)` repeats exactly those.
+    If a producer raises it, `jobs` holds the jobs that were not acknowledged; `producer.enqueue_many(error.jobs)`
+    repeats exactly those.
     """
 
     def __init__(self, message: str, *, jobs: Sequence[NewJob] = ()) -> None:
@@ -139,7 +141,7 @@ class SchemaMismatch(BackendError):
 
 
 class TopologyError(BackendError):
-    """A change of a queue's versions is refused; `counts` has the jobs that prevent it, by state."""
+    """A change of a queue's versions was refused; `counts` is the number of jobs that prevent it, by state."""
 
     def __init__(self, message: str, *, counts: Mapping[str, int] | None = None) -> None:
         super().__init__(message)
@@ -147,11 +149,11 @@ class TopologyError(BackendError):
 
 
 class NotSupported(BackendError):
-    """The store does not offer this ability."""
+    """The store does not have this ability."""
 
 
 class Retry(Exception):
-    """Raise in a handler: the attempt failed; retry after *delay* seconds (None = by the retry policy)."""
+    """Raise in a handler to fail the attempt and retry after *delay* seconds (None = by the retry policy)."""
 
     def __init__(self, reason: str = "", *, delay: float | None = None) -> None:
         super().__init__(reason)
@@ -159,7 +161,7 @@ class Retry(Exception):
 
 
 class Snooze(Exception):
-    """Raise in a handler: put the job back for *delay* seconds without using up an attempt."""
+    """Raise in a handler to put the job back for *delay* seconds without using an attempt."""
 
     def __init__(self, delay: float) -> None:
         super().__init__(delay)
@@ -167,7 +169,7 @@ class Snooze(Exception):
 
 
 class Discard(Exception):
-    """Raise in a handler: the job is dead at once; *reason* is recorded as its error."""
+    """Raise in a handler to make the job dead at once; *reason* is recorded as its error."""
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)
@@ -181,9 +183,9 @@ class JobInterrupted(BaseException):
     """
     Raised by `ctx.check()` in a handler whose time is up, whose lease is lost, or whose worker is stopping.
 
-    A BaseException, so that `except Exception` in a handler does not catch it. `reason` decides what the worker
-    records: "timeout" = a failed attempt; "lease lost" = nothing, since another worker holds the job; "stopping" = the
-    job is released and no attempt is used.
+    It is a BaseException, so that `except Exception` in a handler does not catch it. `reason` decides what the worker
+    records: "timeout" = a failed attempt; "lease lost" = nothing, since another worker may hold the job; "stopping" =
+    the job is released and no attempt is used.
     """
 
     def __init__(self, reason: InterruptReason) -> None:

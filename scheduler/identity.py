@@ -1,4 +1,4 @@
-"""Unique identifiers: job ids, ids from idempotency keys, lease tokens."""
+"""Unique identifiers: job ids, ids from idempotency keys, and lease tokens."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ _last_id = 0
 
 def new_id() -> str:
     """Return a UUIDv7 (RFC 9562, method 3, with a sub-millisecond fraction). Ids of one process ascend."""
-    global _last_id  # noqa: PLW0603 - one counter a process is the purpose
+    global _last_id  # noqa: PLW0603 - one counter per process is intended
     nanoseconds = time.time_ns()
     milliseconds, rest = divmod(nanoseconds, 1_000_000)
     fraction = (rest << 12) // 1_000_000  # 12 bits: steps of 244 ns
     stamp = milliseconds << 12 | fraction
-    # Ids ascend even within one step, or when the clock goes back. Without a lock, which a signal handler that makes an
-    # id as well would wait for: the interpreter changes threads at calls and loops only, and there is none here.
+    # Ids ascend even within one step, or when the clock goes back. There is no lock, since a signal handler that makes
+    # an id would wait for it for ever. None is needed: the interpreter switches threads only at calls and loops, and
+    # the next lines have none.
     if stamp <= _last_id:
         stamp = _last_id + 1
     _last_id = stamp
@@ -34,7 +35,7 @@ def new_id() -> str:
 
 
 def id_for_key(queue: str, key: str) -> str:
-    """Return the id of the job with this idempotency key. It is the same everywhere, so no store needs an index."""
+    """Return the id of the job with this idempotency key. All processes derive the same, so stores need no index."""
     return str(uuid.uuid5(_KEY_NAMESPACE, f"{queue}\0{key}"))
 
 
@@ -54,14 +55,14 @@ def new_token() -> str:
     """
     Return a lease token of 32 hexadecimal digits that never repeats: 72 random bits of the process and a counter.
 
-    A forked child has random bits of its own, so its tokens differ from its parent's. Safe in any thread.
+    A forked child draws new random bits, so its tokens differ from its parent's. Safe in any thread.
     """
     origin = _origins.get(_new_origin)
     return f"{origin.prefix}{next(origin.counter):014x}"
 
 
 def own_number(token: str) -> int | None:
-    """Which of the tokens of this process *token* is, counted from 0; None = another process has made it."""
+    """Return the position of *token* among the tokens of this process, from 0; None = another process made it."""
     origin = _origins.get(_new_origin)
     if not token.startswith(origin.prefix):
         return None

@@ -1,4 +1,4 @@
-"""Jobs: new ones, as a producer makes them, and stored ones, as a store returns them."""
+"""Jobs: `NewJob`, as a producer makes it, and `Job`, as a store returns it."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ DEFAULT_QUEUE = "default"
 DEFAULT_MAX_RETRIES = 3
 DEFAULT_TIMEOUT = 30.0  # seconds
 
-# Typed as text, since __post_init__ sets one: readers of `job.id` need not handle None.
+# Typed as text, since __post_init__ replaces it with an id: readers of `job.id` need not handle None.
 _TO_BE_MADE = cast("str", None)
 
 
 class Priority(IntEnum):
-    """Lower is sooner. Within one partition, no job starts while a more urgent one is ready."""
+    """Priority of a job; lower is sooner. Within one partition, no job starts while a more urgent one is ready."""
 
     URGENT = 0
     HIGH = 1
@@ -49,7 +49,7 @@ class Priority(IntEnum):
 
 
 class _ReadOnly(dict[str, str]):
-    """Metadata of a job to be stored: no change can get around the checks. As a dict, it can be copied and pickled."""
+    """Metadata of a `NewJob`: read-only, since a change would bypass the checks; a dict, so it can be pickled."""
 
     __slots__ = ()
 
@@ -68,22 +68,22 @@ class NewJob:
     """
     A job to be stored. Invalid values raise `InvalidJob`, which names the field.
 
-    It cannot be subclassed: a store takes plain jobs only, whose values have been checked.
+    Stores refuse objects of a subclass, which could bypass the checks.
 
     Args:
         type: Name of the handler to run.
         payload: The handler's input, encoded.
         queue: The queue to store it in.
-        run_at: When to run, an aware datetime. A moment in the past is due now. Not together with *delay*.
-        delay: Seconds from the moment of storing, by the store's clock.
-        priority: Its place among the ready jobs of a partition.
-        max_retries: Retries after the first attempt; 0 = one attempt and no more.
+        run_at: When to run, as an aware datetime. A time in the past is due now. Not together with *delay*.
+        delay: Seconds until the job is due, counted from storing by the store's clock. Not together with *run_at*.
+        priority: Order among the ready jobs of a partition.
+        max_retries: Retries after the first attempt; 0 = a single attempt.
         timeout: Seconds that one attempt may take.
-        retry_policy: None = the handler's policy, else the worker's.
+        retry_policy: None = the handler's policy, or else the worker's.
         id: Unique within the queue. None = a UUIDv7, or derived from *idempotency_key*.
-        idempotency_key: While a job with the same key is kept in the queue, no second one is stored. Not together with
-            *id*.
-        metadata: Text by text, at most 8 KiB; stored beside the payload and not interpreted. A read-only copy is kept.
+        idempotency_key: While the queue keeps a job with the same key, no second one is stored. Not together with *id*.
+        metadata: Maps text to text, at most 8 KiB in total. Stored with the job and not interpreted. A read-only copy
+            is kept.
 
     """
 
@@ -100,7 +100,7 @@ class NewJob:
     idempotency_key: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     nonce: str = field(init=False, repr=False, compare=False)
-    """16 hexadecimal digits: a repeated enqueue of the same object has the same, another job with this id has not."""
+    """16 hexadecimal digits, by which a store tells a repeated enqueue of this object from another job with its id."""
 
     def __post_init__(self) -> None:
         keep = object.__setattr__
@@ -116,7 +116,7 @@ class NewJob:
         keep(self, "priority", Priority(check_count("priority", self.priority, InvalidJob, at_most=max(Priority))))
         if self.retry_policy is not None:
             check_policy(self.retry_policy, InvalidJob)
-        keep(self, "max_retries", check_count("max_retries", self.max_retries, InvalidJob))  # perhaps the policy's
+        keep(self, "max_retries", check_count("max_retries", self.max_retries, InvalidJob))  # may come from the policy
         keep(self, "timeout", check_number("timeout", self.timeout, InvalidJob, at_least=0.001, at_most=MAX_DELAY))
         if self.idempotency_key is not None:
             keep(self, "idempotency_key", check_name("idempotency_key", self.idempotency_key))
@@ -129,7 +129,7 @@ class NewJob:
         if self.idempotency_key is None:
             return new_id() if given is None else check_name("id", given)
         made = id_for_key(self.queue, self.idempotency_key)
-        if given is not None and given != made:  # equal when dataclasses.replace() hands the made one back
+        if given is not None and given != made:  # dataclasses.replace() passes the derived one back
             raise InvalidJob("id", "must not be given together with idempotency_key, which makes the id")
         return made
 
@@ -137,14 +137,15 @@ class NewJob:
         """
         Return the same job with another payload, for a layer that wraps or encrypts payloads.
 
-        The nonce stays, so enqueueing it again after a lost reply is a repeat. `dataclasses.replace` makes a new one.
+        The nonce stays the same, so that enqueueing it again after a lost reply counts as a repeat.
+        `dataclasses.replace` would make a new nonce.
         """
         changed = dataclasses.replace(self, payload=payload)
         object.__setattr__(changed, "nonce", self.nonce)
         return changed
 
     def run_at_from(self, now: datetime) -> datetime:
-        """Return when to run, for a job stored at *now* by the store's clock."""
+        """Return when the job is due, if it is stored at *now* by the store's clock."""
         if self.run_at is not None:
             return self.run_at
         return later(now, self.delay) if self.delay else now
@@ -152,7 +153,7 @@ class NewJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorDetail:
-    """What went wrong in an attempt. Texts are cleaned and shortened, so that every store can record them."""
+    """Error of a failed attempt. Texts are cleaned and shortened, so that every store can record them."""
 
     kind: str
     message: str = ""
@@ -171,7 +172,7 @@ class ErrorDetail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorRecord:
-    """A recorded `ErrorDetail`, with the number of the attempt and the moment by the store's clock."""
+    """A recorded `ErrorDetail`, with the number of the attempt and the time by the store's clock."""
 
     attempt: int
     at: datetime
@@ -181,7 +182,7 @@ class ErrorRecord:
 
     @classmethod
     def of(cls, detail: ErrorDetail, *, attempt: int, at: datetime) -> ErrorRecord:
-        """Return the record of *detail*, which happened in *attempt* and was recorded *at*."""
+        """Return the record of *detail*, an error of attempt number *attempt*, recorded at the time *at*."""
         return cls(attempt=attempt, at=at, kind=detail.kind, message=detail.message, traceback=detail.traceback)
 
 
@@ -189,12 +190,12 @@ LEASE_EXPIRED = ErrorDetail(kind="LeaseExpired", message="the lease ran out befo
 """Recorded by `recover_expired`: the worker died, lost its connection, or stopped renewing."""
 
 UNREADABLE = "Unreadable"
-"""Kind of the error of a dead job whose record cannot be read."""
+"""Kind of the error of a job that is dead because its record cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A stored job: a snapshot, not a live view."""
+    """Snapshot of a stored job. It does not change when the job does."""
 
     id: str
     queue: str
@@ -203,43 +204,46 @@ class Job:
     state: JobState
     priority: Priority
     run_at: datetime
-    """When it was to run first; never changed."""
+    """When it was first due. Never changes."""
 
     created_at: datetime
+    """When it was stored, by the store's clock."""
+
     max_retries: int
     timeout: float
     due_at: datetime | None = None
-    """When it becomes ready. None in other states than scheduled and retry_wait."""
+    """When it becomes ready. None unless scheduled or retry_wait."""
 
     attempts: int = 0
-    """Leases that were not given back, the present one included."""
+    """Number of leases, the current one included, without those that were given back."""
 
     crashes: int = 0
-    """Leases that expired."""
+    """Number of leases that expired."""
 
     retry_policy: RetryPolicy | None = None
     idempotency_key: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     finished_at: datetime | None = None
     errors: tuple[ErrorRecord, ...] = ()
-    """The newest ten, oldest first."""
+    """The newest ten errors, oldest first."""
 
     lease_owner: str | None = None
     """The worker_id of the lease. None unless leased."""
 
     lease_expires_at: datetime | None = None
-    """None unless leased."""
+    """When the lease expires, by the store's clock. None unless leased."""
 
     result: bytes | None = None
-    """The encoded return value, where retention keeps succeeded jobs."""
+    """The encoded return value. None unless the job succeeded and its handler returned something."""
 
     queue_version: int = 1
     partition: int = 0
     unreadable: tuple[str, ...] = ()
     """
-    Fields that the store could not read; they have neutral values here.
+    Names of fields that the store could not read. They have neutral values here.
 
-    Such a job never runs. It is dead, with an error of kind `UNREADABLE`, once a worker has tried to lease it.
+    A job with such fields never runs. It becomes dead, with an error of kind `UNREADABLE`, when a worker tries to lease
+    it.
     """
 
     @property
@@ -253,4 +257,4 @@ AS_ASKED: Final = tuple(
     for option in fields(NewJob)
     if option.name in {stored.name for stored in fields(Job)} - {"run_at", "metadata"}
 )
-"""The fields that a stored job has just as its `NewJob` has them."""
+"""Names of the fields that a stored job takes over unchanged from its `NewJob`."""

@@ -15,18 +15,18 @@ from scheduler.states import JobState
 
 __all__ = ["Enqueued"]
 
-_SEPARATOR = "\x01"  # in no name, since names hold no control characters
-_OF_LEASED_JOBS = (("queue", str), ("id", str), ("queue_version", int), ("partition", int))  # what stores look at
-_IMPOSSIBLE = re.compile("[\x00\x02-\x1f\x7f-\x9f\ud800-\udfff]")  # in any name; separators are counted
+_SEPARATOR = "\x01"  # never part of a name, since names hold no control characters
+_OF_LEASED_JOBS = (("queue", str), ("id", str), ("queue_version", int), ("partition", int))  # fields that stores read
+_IMPOSSIBLE = re.compile("[\x00\x02-\x1f\x7f-\x9f\ud800-\udfff]")  # never part of a name; separators are counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lease:
     """
-    The right to run a job until `expires_at` (by the store's clock). The token proves it.
+    Right to run a job until `expires_at`, by the store's clock. The token proves it.
 
-    All jobs of one lease call share a token. Leases are equal if queue, job id and token are, even if the job has
-    changed.
+    All jobs of one lease call share a token. Two leases are equal if their queue, job id and token are equal, even if
+    the job has changed.
     """
 
     job: Job
@@ -47,10 +47,11 @@ class Lease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """A lease whose job has succeeded. result: the encoded return value (None = none), stored only under retention."""
+    """A lease whose job has succeeded."""
 
     lease: Lease
     result: bytes | None = None
+    """The encoded return value, None if there is none. Stored only if retention keeps succeeded jobs."""
 
     def __post_init__(self) -> None:
         if self.result is not None:
@@ -59,17 +60,17 @@ class Completion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A lease whose attempt has failed, or whose job is put back."""
+    """A lease whose attempt has failed, or whose job is put back for later."""
 
     lease: Lease
     delay: float = 0.0
-    """Seconds until the next attempt; `bury` ignores it."""
+    """Seconds until the next attempt. `bury` ignores it."""
 
     error: ErrorDetail | None = None
-    """None = no error is recorded."""
+    """The error to record. None = record none."""
 
     counted: bool = True
-    """False = the attempt is given back."""
+    """False = give the attempt back."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "delay", check_number("delay", self.delay, at_most=MAX_DELAY))
@@ -81,43 +82,58 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enqueued:
-    """The result for one job. is_new: stored by this call or an earlier one with the same `NewJob`."""
+    """Result of enqueueing one job."""
 
     job: Job
+    """The job as it is stored."""
+
     is_new: bool
+    """True if this call stored it, or an earlier call with the same `NewJob`. False if its id was in use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promotion:
-    """moved: how many jobs became ready. next_due: seconds until the next one is due; 0 = now, None = none waits."""
+    """Result of `promote_due`."""
 
     moved: int
+    """Number of jobs that became ready."""
+
     next_due: float | None
+    """Seconds until the next job is due; 0 = now, None = no job waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renewal:
-    """refused: leases that are not held any more."""
+    """Result of `renew`."""
 
     refused: Sequence[Lease] = ()
+    """Leases that no longer hold their job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """How many expired leases became ready or dead. next_expiry: seconds until the next one expires; None = none."""
+    """Result of `recover_expired`."""
 
     ready: int
+    """Number of jobs that became ready."""
+
     dead: int
+    """Number of jobs that are dead."""
+
     next_expiry: float | None
+    """Seconds until the next lease expires; 0 = now, None = there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveAnswer:
-    """The result for one id. moved: by this call. state: the job's state now; None = there is no such job."""
+    """Result of `cancel` or `requeue` for one id."""
 
     id: str
     moved: bool
+    """True if this call moved the job."""
+
     state: JobState | None
+    """The job's state after the call. None = there is no such job."""
 
 
 Settled = TypeVar("Settled", bound=Lease | Completion | Failure)
@@ -125,9 +141,9 @@ Settled = TypeVar("Settled", bound=Lease | Completion | Failure)
 
 def check_settled(field: str, items: Sequence[Settled], kind: type[Settled]) -> tuple[Sequence[Settled], list[Lease]]:
     """
-    Return the items of a call that settles or renews, and the leases among them that no lease call can have returned.
+    Return the items of a call that settles or renews, and separately the leases that no lease call can have returned.
 
-    The latter hold nothing. They are refused without asking the store, which may not accept their characters.
+    The latter hold nothing. They are refused without asking the store, which might not accept their characters.
     """
     checked = check_all(field, items, kind)
     leases = [item if isinstance(item, Lease) else item.lease for item in checked]
@@ -144,12 +160,12 @@ def _is_possible(field: str, lease: object) -> bool:
     job, token = getattr(lease, "job", None), getattr(lease, "token", None)
     is_job = isinstance(job, Job) and all(isinstance(getattr(job, name), kind) for name, kind in _OF_LEASED_JOBS)
     if not isinstance(job, Job) or not is_job or not isinstance(token, str):
-        raise ConfigError(field, "must hold leases as lease() returns them")
+        raise ConfigError(field, "must contain leases as lease() returns them")
     return is_possible_id(job.queue) and is_possible_id(job.id) and TOKEN.fullmatch(token) is not None
 
 
 def _are_possible(leases: Sequence[Lease]) -> bool:
-    """As `_is_possible` for all of them, in a fraction of the time: every settle call of a worker comes here."""
+    """Return True if `_is_possible` holds for all leases. Faster, since every settle call of a worker needs it."""
     try:
         jobs = [lease.job for lease in leases]
         queues = {job.queue for job in jobs}

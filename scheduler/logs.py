@@ -1,4 +1,4 @@
-"""A logger whose handlers may fail without harm, and text that is safe in a log line."""
+"""A logger that never raises, and text that is safe in a log line."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u
 
 
 class GuardedLogger(logging.LoggerAdapter[logging.Logger]):
-    """Passes records on to a logger, and drops every exception of its handlers and filters."""
+    """Adapter for a logger that drops every exception of the logger's handlers and filters."""
 
     def __init__(self, logger: logging.Logger) -> None:
         super().__init__(logger, None)
 
-    @critical  # else an interrupt of the job's handler could be raised here, and dropped with the log handlers' errors
+    @critical  # an interrupt of the job's handler raised here would be dropped together with the log handlers' errors
     def log(self, level: int, msg: object, *args: object, **kwargs: object) -> None:
-        """Log as `Logger.log` does. Never raises."""
+        """Log like `Logger.log`. Never raises, except a real Ctrl-C in the main thread."""
         try:
             if self.logger.isEnabledFor(level):
-                # The caller's line, past this method and its decorator; logging skips its own frames.
+                # Show the caller's line: skip this method and its decorator. logging skips its own frames.
                 kwargs.setdefault("stacklevel", 3)
                 self.logger.log(level, msg, *args, **kwargs)  # type: ignore[arg-type]  # passed through as given
         except BaseException as error:
@@ -43,7 +43,7 @@ def printable(text: str, limit: int = MAX_LOGGED) -> str:
 
 
 def printable_lines(text: str, limit: int) -> str:
-    """Like `printable`, but keep line ends and tabs, and the end of a long text: for tracebacks."""
+    """Return a traceback like `printable` does, but keep line ends, tabs, and the end of a long text."""
     if len(text) > limit:
         text = f"…{text[-limit:]}"
     return UNSAFE.sub(lambda found: found[0] if found[0] in "\n\t" else _escaped(found), text)

@@ -1,4 +1,4 @@
-"""Metrics hooks of producers and workers. An exception in a hook changes nothing for a job."""
+"""Metrics hooks of producers and workers. An exception in a hook does not affect any job."""
 
 from __future__ import annotations
 
@@ -18,61 +18,70 @@ __all__ = ["CountingMetrics", "Metrics", "NopMetrics"]
 
 class Metrics:
     """
-    Hooks that do nothing: override those that you need.
+    Base class of metrics. Its hooks do nothing: override those that you need.
 
-    They are called from any thread, several at a time, and should return quickly. Exceptions are logged and dropped.
-    *operation* is the name of a method of `Backend`, such as "complete".
+    Hooks are called from any thread, several at a time, and should return quickly. Their exceptions are logged and
+    dropped. *operation* is the name of a method of `Backend`, such as "complete".
     """
 
     def enqueued(self, job: Job, is_new: bool) -> None:  # noqa: FBT001 - only this library calls hooks
-        """A producer stored *job*, or found it stored already. On the producer's thread."""
+        """Called on the producer's thread when *job* was stored, or found already stored (*is_new* False)."""
 
     def promoted(self, moved: int) -> None:
-        """*moved* jobs became due and ready."""
+        """Called when *moved* jobs became due and ready."""
 
     def leased(self, count: int) -> None:
-        """The worker leased *count* jobs."""
+        """Called when the worker leased *count* jobs."""
 
     def started(self, job: Job) -> None:
-        """A handler is about to start. On its thread."""
+        """Called on the handler's thread before the handler starts."""
 
     def finished(self, job: Job, operation: str, seconds: float) -> None:
-        """A handler returned or raised after *seconds*; the worker will call *operation* for the job. On its thread."""
+        """
+        Called on the handler's thread when the handler returned or raised after *seconds*.
+
+        The worker will call *operation* for the job.
+        """
 
     def settled(self, operation: str, count: int) -> None:
-        """The store recorded *count* outcomes."""
+        """Called when the store recorded *count* outcomes."""
 
     def lost(self, operation: str, count: int) -> None:
-        """The store refused *count* leases: another worker holds the jobs, or they are finished."""
+        """Called when the store refused *count* leases: another worker holds the jobs, or they are finished."""
 
     def renewed(self, held: int) -> None:
-        """*held* leases were renewed."""
+        """Called when *held* leases were renewed."""
 
     def recovered(self, recovery: Recovery) -> None:
-        """Leases expired, and their jobs became ready or dead."""
+        """Called when expired leases were recovered, and their jobs became ready or dead."""
 
     def stuck(self, threads: int) -> None:
-        """*threads* handler threads are stuck now: their jobs timed out, and they do not return."""
+        """Called with the current number of stuck handler threads: their jobs timed out, and they do not return."""
 
     def call_failed(self, operation: str, error: BaseException) -> None:
-        """A worker's call to the store failed; it will be repeated."""
+        """Called when a worker's call to the store failed. The call will be repeated."""
 
 
 class NopMetrics(Metrics):
-    """The default: does nothing."""
+    """Metrics that do nothing. The default."""
 
 
 class CountingMetrics(Metrics):
-    """Counts in memory, for tests and small programs. `counts` can be read from any thread."""
+    """Metrics that count in memory, for tests and small programs. `counts` can be read from any thread."""
 
     def __init__(self) -> None:
         # Guards _counts. Re-entrant, for finalisers and signal handlers that enqueue.
         self._locks: PerProcess[threading.RLock] = PerProcess()
-        self._counts: defaultdict[str, int] = defaultdict(int)  # counting runs no Python code of others
+        self._counts: defaultdict[str, int] = defaultdict(int)  # counting calls no user code
 
     @property
     def counts(self) -> Counter[str]:
-        """A copy: how often each hook (and operation) was called; "stuck" is the present number."""
+        """
+        Return a copy of the counts.
+
+        Keys are names of hooks, most with a suffix such as an operation: "settled.complete". Hooks that report a number
+        of jobs or leases add that number, the others add one. "stuck" is the current number of stuck threads.
+        """
         with self._locks.get(threading.RLock):
             return Counter(self._counts)
 
@@ -117,7 +126,7 @@ class CountingMetrics(Metrics):
 
 
 class MetricsGroup(Metrics):
-    """Calls several metrics in order. Behind `guarded`, an exception in one does not affect the others."""
+    """Group of metrics that are called in order. Within `guarded`, an exception in one does not affect the others."""
 
     def __init__(self, *members: Metrics) -> None:
         for member in members:
@@ -141,7 +150,7 @@ HOOKS = tuple(name for name in vars(Metrics) if not name.startswith("_"))
 def guarded(metrics: Metrics, logger: logging.Logger | logging.LoggerAdapter[logging.Logger]) -> Metrics:
     """Return *metrics* with hooks that never raise: exceptions of any class are logged, once per hook, and dropped."""
     if type(metrics) in (Metrics, NopMetrics) and not vars(metrics):
-        return metrics  # no hook does anything: the hot path stays short
+        return metrics  # no hook does anything, so no guard slows the hot path
     if isinstance(metrics, MetricsGroup):
         return MetricsGroup(*(guarded(member, logger) for member in metrics.members))
     guard = Metrics()
@@ -155,12 +164,12 @@ def _guarded_hook(
 ) -> Callable[..., None]:
     logged = False
 
-    @critical  # else an interrupt of the job's handler could be raised here, and dropped with the hook's errors
+    @critical  # an interrupt of the job's handler raised here would be dropped together with the hook's errors
     def call(*arguments: object) -> None:
         nonlocal logged
         try:
             hook(*arguments)
-        except BaseException as error:  # a hook's SystemExit must not end a job either
+        except BaseException as error:  # even a SystemExit of a hook must not end a job
             if issubclass(type(error), KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                 raise  # it may be a real Ctrl-C
             if not logged:

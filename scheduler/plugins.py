@@ -1,4 +1,4 @@
-"""Finds the backend for a URL among the installed entry points, so that the core imports none."""
+"""Lookup of the backend for a URL among the installed entry points, so that the core imports no backend."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler.errors import ConfigError
 __all__ = ["backend_from_url"]
 
 GROUP = "scheduler.backends"
-"""The group of entry points; an entry's name is the URL scheme, its value the class."""
+"""Group of entry points. The name of an entry is the URL scheme, its value the backend class."""
 
 _SCHEME = re.compile("[a-z][a-z0-9+.-]{0,99}")
 
@@ -20,15 +20,15 @@ def backend_from_url(url: str) -> Backend:
     """
     Return the backend for *url*, such as "redis://localhost:6379/0". A bare scheme, "memory", means "memory://".
 
-    Imports only that backend, and does not connect. Raises `ConfigError` for a scheme that no installed package offers,
-    for a driver that is not installed (it names the extra to install), and for options that the backend does not have.
+    Imports only that backend, and does not connect. Raises `ConfigError` if no installed package has a backend for the
+    scheme, if the driver is not installed (the message names the extra to install), or if an option is invalid.
     """
     scheme, rest = _split(url)
     offers = {entry.value: entry for entry in entry_points(group=GROUP, name=scheme)}
     if not offers:
         known = ", ".join(sorted(entry_points(group=GROUP).names)) or "none"
         raise ConfigError("url", f"no installed package offers a backend for {scheme}://; known: {known}")
-    if len(offers) > 1:  # the first on the path would win
+    if len(offers) > 1:  # otherwise sys.path would decide
         raise ConfigError("url", f"several installed backends claim {scheme}://: {', '.join(sorted(offers))}")
     (entry,) = offers.values()
     return _load(entry).from_url(f"{scheme}://{rest}")
@@ -54,7 +54,7 @@ def _load(entry: EntryPoint) -> type[Backend]:
 
 
 def _advice(entry: EntryPoint, error: ImportError | AttributeError) -> str:
-    # By convention, the extra with a backend's driver has the name of the backend's module.
+    # By convention, the extra that installs a backend's driver has the name of the backend's module.
     extra = entry.module.rpartition(".")[2]
     package = entry.module.partition(".")[0]
     driver_missing = isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] != package

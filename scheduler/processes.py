@@ -1,10 +1,10 @@
 """
-Forks: what each process has for itself, and what is suspended while a process forks.
+Safety of forks: values that each process makes for itself, and objects that are suspended during a fork.
 
 This is the only module that uses `os.register_at_fork`. A server that forks in C, as uWSGI does by default, runs none
-of its hooks: connections would be shared with the parent, and locks that its threads held would stay locked for ever.
-There only the process id shows that a process is another one. So whatever takes a connection or a lock compares it, by
-`PerProcess` or `process`.
+of these hooks: connections would be shared with the parent, and locks that its threads held would stay locked for ever.
+Only the process id then shows that the process is a child. So code that takes a connection or a lock compares process
+ids, with `PerProcess` or `process`.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from scheduler.critical import Interruptible, critical, here
 T = TypeVar("T")
 Process = tuple[int, int]
 
-_forks = 0  # between this process and the first, as far as hooks count them: a child may get an ancestor's process id
+_forks = 0  # forks since the first process; counted, since a child may be given the process id of an ancestor
 
 
 def process() -> Process:
-    """Return what identifies this process, also among those that it was forked from."""
+    """Return a key of this process that none of its ancestors has."""
     return os.getpid(), _forks
 
 
 class PerProcess(Generic[T]):
     """
-    A value that each process makes for itself when it first asks for it. Safe in any thread.
+    A value that each process makes for itself on first use. Safe in any thread.
 
-    What an ancestor has made stays referenced: collecting it might speak to the ancestor's server.
+    The values of ancestors stay referenced, since collecting one might send something over the ancestor's connection.
     """
 
     def __init__(self) -> None:
         self._values: dict[Process, T] = {}
-        # One per process: no thread of an ancestor holds it. Re-entrant for finalisers and signal handlers.
+        # One per process, so that no thread of an ancestor holds it. Re-entrant for finalisers and signal handlers.
         self._locks: dict[Process, threading.RLock] = {}
 
     def get(self, make: Callable[[], T]) -> T:
-        """Return the value of this process, made by the first call."""
+        """Return the value of this process. The first call makes it with *make*."""
         here = (os.getpid(), _forks)
         try:
             return self._values[here]
@@ -53,29 +53,29 @@ class PerProcess(Generic[T]):
 
 
 class Suspendable(Protocol):
-    """What must be idle while its process forks, so that the child gets no copy of a half-done change."""
+    """Object that must be idle while its process forks, so that the child gets no copy of a half-done change."""
 
     def suspend(self, resumes: list[Callable[[], None]]) -> None:
         """
-        Let the calls under way end, for a bounded time, and hold off others.
+        Wait a bounded time until the calls in progress have ended, and block new ones.
 
-        Add functions to *resumes* that let calls begin again, each before what it undoes is done: a Ctrl-C may come
-        between any two steps. They are called in the parent only, on the same thread, the last one first, and perhaps
-        twice.
+        Append functions to *resumes* that undo this. Append each one before the step that it undoes, since a Ctrl-C may
+        come between any two steps. They are called in the parent only, on the same thread, in reverse order, and
+        perhaps twice.
         """
         ...
 
 
 class _Suspension:
-    """What one fork has suspended, and the run of a handler that it belongs to."""
+    """State of one fork: what it has suspended, and the run of the handler that forks."""
 
     def __init__(self, outer: _Suspension | None, run: Interruptible | None) -> None:
-        self.outer = outer  # that of the fork inside which a signal handler forks
+        self.outer = outer  # the state of the outer fork, if a signal handler forks during a fork
         self.run = run
         self.resumes: list[Callable[[], None]] = []
 
     def suspend(self, condition: Callable[[Suspendable], bool] = lambda _: True) -> None:
-        """Suspend the members for which *condition* holds. Until `resume`, no other thread suspends any."""
+        """Suspend the members for which *condition* holds. Other threads cannot suspend any until `resume`."""
         lock: Any = _locks.get(threading.RLock)
         if not lock._is_owned():  # noqa: SLF001 - threading.Condition uses it as well; no stub has it
             self.resumes.append(lambda: lock._is_owned() and lock.release())  # noqa: SLF001
@@ -85,7 +85,7 @@ class _Suspension:
                 member.suspend(self.resumes)
 
     def resume(self) -> None:
-        """Let calls begin again. To be called once more if a Ctrl-C came."""
+        """Let calls begin again. Must be called a second time if a Ctrl-C interrupted it."""
         while self.resumes:
             self.resumes[-1]()
             del self.resumes[-1]
@@ -95,16 +95,16 @@ class _Here(threading.local):
     suspension: _Suspension | None = None
 
 
-_here = _Here()  # the fork under way on this thread
+_here = _Here()  # the fork in progress on this thread
 
-# Guards the next, and lets one thread at a time suspend. Re-entrant for a fork in a signal handler.
+# Guards _members, and lets one thread at a time suspend. Re-entrant for a fork in a signal handler.
 _locks: PerProcess[threading.RLock] = PerProcess()
 _members: WeakSet[Suspendable] = WeakSet()
 _in_children: list[Callable[[], None]] = []
 
 
 def suspend_at_forks(member: Suspendable) -> None:
-    """Suspend *member* during every fork, as long as something else refers to it."""
+    """Suspend *member* during every fork. Only a weak reference to it is kept."""
     with _locks.get(threading.RLock):
         _members.add(member)
 
@@ -119,17 +119,17 @@ def suspend_briefly(condition: Callable[[Suspendable], bool]) -> None:
         finally:
             suspension.resume()
     finally:
-        suspension.resume()  # the rest, if a Ctrl-C came
+        suspension.resume()  # what is left, if a Ctrl-C came
 
 
 def run_in_children(function: Callable[[], None]) -> None:
-    """Call *function* in the child after every fork."""
+    """Register *function* to be called in the child after every fork."""
     _in_children.append(function)
 
 
-# The hooks, and what is between them, are a critical section: an interrupt that is raised in a hook is dropped, and
+# The hooks and the code between them are a critical section: Python drops an interrupt that is raised in a hook, and
 # locks would stay held for ever. `depth` is changed together with `_here.suspension`, without a call or a loop between
-# them, so that Python raises nothing there. Where `_before` did not get so far, the other hooks find None.
+# them, so that Python raises nothing there. If `_before` did not get that far, the other hooks find None.
 
 
 def _before() -> None:
@@ -137,7 +137,7 @@ def _before() -> None:
     _here.suspension = suspension
     if suspension.run is not None:
         suspension.run.depth += 1
-    suspension.suspend()  # last: Python forks even where this function raises
+    suspension.suspend()  # last, since Python forks even if this function raises
 
 
 def _after_in_parent() -> None:
@@ -148,15 +148,15 @@ def _after_in_parent() -> None:
         try:
             suspension.resume()
         finally:
-            suspension.resume()  # the rest, if a Ctrl-C came
+            suspension.resume()  # what is left, if a Ctrl-C came
     finally:
         _here.suspension = suspension.outer
         if suspension.run is not None:
-            suspension.run.depth -= 1  # an interrupt that waited is raised later: here it would be dropped
+            suspension.run.depth -= 1  # without left(): Python would drop an interrupt that is raised here
 
 
 def _after_in_child() -> None:
-    global _forks  # noqa: PLW0603 - one count a process is the purpose
+    global _forks  # noqa: PLW0603 - one count per process is intended
     _forks += 1
     suspension = _here.suspension
     if suspension is not None:
@@ -168,7 +168,7 @@ def _after_in_child() -> None:
 
 
 def _nothing() -> None:
-    """Let a Ctrl-C that came during the fork be raised here: Python raises it as the first hook begins."""
+    """Do nothing. Python raises a Ctrl-C that came during the fork as the first hook begins, which is this one."""
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows

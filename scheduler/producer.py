@@ -1,4 +1,4 @@
-"""The producer: it stores jobs."""
+"""The producer, which stores jobs."""
 
 from __future__ import annotations
 
@@ -27,37 +27,37 @@ IfExists = Literal["return", "raise"]
 
 
 class JobOptions(TypedDict, total=False):
-    """Options of `Producer.enqueue` and `Producer.new_job`. Without an option, or with None, the default applies."""
+    """Options of `Producer.enqueue` and `Producer.new_job`. An option that is missing or None has its default."""
 
     queue: str | None
-    """The queue to store the job in, else the config's default."""
+    """Queue to store the job in. Default: the config's."""
 
     run_at: datetime | None
-    """When to run, an aware datetime. A moment in the past is due now. Not together with *delay*."""
+    """When to run, as an aware datetime. A time in the past is due now. Not together with *delay*."""
 
     delay: float | None
-    """Seconds from the moment of storing."""
+    """Seconds until the job is due, counted from storing. Not together with *run_at*."""
 
     max_retries: int | None
-    """Retries after the first attempt; 0 = one attempt and no more. Else as the retry policy says, else the config."""
+    """Retries after the first attempt; 0 = a single attempt. Default: the retry policy's, or else the config's."""
 
     timeout: float | None
-    """Seconds that one attempt may take, else the config's default."""
+    """Seconds that one attempt may take. Default: the config's."""
 
     priority: Priority
-    """Its place among the ready jobs of a partition. Not None."""
+    """Order among the ready jobs of a partition. Default: NORMAL. Must not be None."""
 
     id: str | None
-    """Unique within the queue, else one is made."""
+    """Unique within the queue. Default: a new UUIDv7."""
 
     idempotency_key: str | None
-    """While a job with the same key is kept in the queue, no second one is stored. Not together with *id*."""
+    """While the queue keeps a job with the same key, no second one is stored. Not together with *id*."""
 
     metadata: Mapping[str, str] | None
-    """Text by text, at most 8 KiB, not interpreted."""
+    """Maps text to text, at most 8 KiB in total. Stored with the job and not interpreted."""
 
     retry_policy: RetryPolicy | None
-    """Delays between its attempts, else the config's."""
+    """Delays between attempts. Default: the config's."""
 
 
 class Producer:
@@ -65,11 +65,11 @@ class Producer:
     Stores jobs in *backend*. Any thread may use it, also after a fork.
 
     Args:
-        backend: Where to store them.
-        config: Defaults of its jobs. None = those of `ProducerConfig`.
+        backend: The store.
+        config: Defaults for the jobs. None = those of `ProducerConfig`.
         serializer: Encodes payloads. None = JSON.
-        metrics: Receives what was enqueued. Its errors are logged and affect no enqueue.
-        logger: None = the logger "scheduler.producer".
+        metrics: Its hook `enqueued` is called for each job. Exceptions of the hook are logged and dropped.
+        logger: Receives warnings. None = the logger "scheduler.producer".
 
     """
 
@@ -111,7 +111,7 @@ class Producer:
             InvalidJob: An argument is invalid; `field` names it.
 
         """
-        chosen: dict[str, Any] = {**options}  # of any type: NewJob checks them
+        chosen: dict[str, Any] = {**options}  # values of any type, since NewJob checks them
         for name, default in self._defaults:
             if chosen.get(name) is None:
                 chosen[name] = default
@@ -135,55 +135,55 @@ class Producer:
         Args:
             type: Name of the handler to run.
             payload: Anything that the serializer encodes; bytes are stored as they are.
-            if_exists: If a job with this id or idempotency key is kept already, "return" it with is_new False, or
-                "raise" `DuplicateJob`, which carries it. It is not changed.
-            connection: Store the job in the transaction of this database connection: it exists once that commits.
+            if_exists: What to do if the queue keeps a job with this id or idempotency key: "return" that job with
+                is_new False, or "raise" `DuplicateJob`, whose `job` it is. The stored job is not changed.
+            connection: A database connection. The job is stored in its transaction and exists once that commits.
             options: See `JobOptions`.
 
         Raises:
             InvalidJob: An argument is invalid; nothing was stored.
             DuplicateJob: See *if_exists*.
-            BackendUnavailable: As `enqueue_many`.
+            BackendUnavailable: The store cannot be reached; see `enqueue_many`.
             NotSupported: The store cannot use a *connection*.
 
         """
         if if_exists not in ("return", "raise"):
             raise ConfigError("if_exists", "must be 'return' or 'raise'")
-        (answer,) = self._store([self.new_job(type, payload, **options)], connection)
-        if if_exists == "raise" and not answer.is_new:
-            stored = answer.job
-            raise DuplicateJob(f"queue {stored.queue!r} keeps job {stored.id!r} already, {stored.state}", stored)
-        return answer
+        (result,) = self._store([self.new_job(type, payload, **options)], connection)
+        if if_exists == "raise" and not result.is_new:
+            stored = result.job
+            raise DuplicateJob(f"queue {stored.queue!r} already has job {stored.id!r}, {stored.state}", stored)
+        return result
 
     def enqueue_many(self, jobs: Iterable[NewJob], *, connection: object = None) -> list[Enqueued]:
         """
         Store *jobs* and return one result for each, in order. All are checked before any is stored.
 
         Raises `BackendUnavailable` if the store cannot be reached. The error's `jobs` are those that were not
-        acknowledged; `enqueue_many(error.jobs)` repeats them. No job is stored twice while the store keeps it; one that
-        has succeeded meanwhile is stored anew unless retention keeps it. With a *connection* the error has no jobs:
-        repeat the whole transaction.
+        acknowledged; `enqueue_many(error.jobs)` repeats them. No job is stored twice while the store keeps it. A job
+        that has succeeded meanwhile is stored again if retention does not keep it. With a *connection* the error has
+        no jobs: repeat the whole transaction.
         """
         if not isinstance(jobs, Iterable):
             raise InvalidJob("jobs", f"must be an iterable of NewJob, not {type(jobs).__name__}")
         return self._store([self._fitting(job) for job in jobs], connection)
 
     def get(self, queue: str, id: str) -> Job:
-        """Return the stored job. Raises `JobNotFound` if there is none, also after retention deleted it."""
+        """Return the stored job. Raises `JobNotFound` if there is none, also after its retention has ended."""
         for job in self._backend.get(queue, [id]).values():
             return job
-        raise JobNotFound(f"queue {queue!r} keeps no job {id!r}; finished jobs are kept only as long as retention says")
+        raise JobNotFound(f"queue {queue!r} has no job {id!r}; finished jobs are kept only as long as retention says")
 
     def _encoded(self, payload: object) -> bytes:
         if isinstance(payload, bytes):
             return payload
         try:
             return self._serializer.dumps(payload)
-        except Exception as error:  # a serializer may raise anything for what it cannot encode
+        except Exception as error:  # a serializer may raise any error for a value that it cannot encode
             raise InvalidJob("payload", f"cannot be encoded: {error}") from error
 
     def _fitting(self, job: NewJob) -> NewJob:
-        if type(job) is not NewJob:  # a subclass may set fields around the checks
+        if type(job) is not NewJob:  # a subclass may bypass the checks
             raise InvalidJob("jobs", f"must be plain NewJob objects, as new_job() makes them, not {type(job).__name__}")
         size, most = len(job.payload), self._config.max_payload
         if size > most:
@@ -192,7 +192,7 @@ class Producer:
 
     def _store(self, jobs: list[NewJob], connection: object) -> list[Enqueued]:
         store = self._backend.enqueue if connection is None else self._within(connection)
-        answers: list[Enqueued] = []
+        results: list[Enqueued] = []
         for start in range(0, len(jobs), MAX_BATCH):
             try:
                 stored = store(jobs[start : start + MAX_BATCH])
@@ -201,21 +201,21 @@ class Producer:
                     error.jobs = tuple(jobs[start:])
                 raise
             self._report(stored)
-            answers += stored
-        return answers
+            results += stored
+        return results
 
     def _within(self, connection: object) -> Callable[[Sequence[NewJob]], Sequence[Enqueued]]:
         if not isinstance(self._backend, TransactionalEnqueue):
             raise NotSupported(f"{type(self._backend).__name__} cannot enqueue on a caller's connection")
         return partial(self._backend.enqueue_with, connection)
 
-    def _report(self, answers: Sequence[Enqueued]) -> None:
-        for answer in answers:
+    def _report(self, results: Sequence[Enqueued]) -> None:
+        for result in results:
             if self._metrics is not None:
-                self._metrics.enqueued(answer.job, answer.is_new)
-            if not answer.is_new and answer.job.state is JobState.DEAD:
+                self._metrics.enqueued(result.job, result.is_new)
+            if not result.is_new and result.job.state is JobState.DEAD:
                 self._log.warning(
                     "Job %s of queue %s is dead and was not enqueued again; requeue or purge it first",
-                    answer.job.id,
-                    answer.job.queue,
+                    result.job.id,
+                    result.job.queue,
                 )

@@ -14,28 +14,28 @@ from scheduler.states import JobState
 __all__ = ["QueueStats", "Retention"]
 
 EXACT_COUNT = 10_000
-"""Counts of a state are exact up to here. Above, a store may return this number and mark it as capped."""
+"""Counts of a state are exact up to this number. Above it, a store may return this number and mark it as capped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How many seconds finished jobs are kept; 0 = they are deleted at once. While a job is kept, its id is in use."""
+    """How many seconds finished jobs are kept; 0 = deleted at once. While a job is kept, its id stays in use."""
 
     succeeded: float = 0.0
-    """For jobs that succeeded. Results are kept with them."""
+    """For jobs that succeeded, together with their results."""
 
     cancelled: float = 0.0
     """For jobs that were cancelled."""
 
     dead: float = 30 * 86_400.0
-    """For jobs that failed for good."""
+    """For jobs that are dead."""
 
     def __post_init__(self) -> None:
         for name in ("succeeded", "cancelled", "dead"):
             check_number(f"retention.{name}", getattr(self, name), ConfigError, at_most=MAX_DELAY)
 
     def seconds(self, state: JobState) -> float:
-        """Return how long a job in the terminal *state* is kept."""
+        """Return how many seconds a finished job in *state* is kept."""
         return {
             JobState.SUCCEEDED: self.succeeded,
             JobState.CANCELLED: self.cancelled,
@@ -44,12 +44,12 @@ class Retention:
 
 
 def cursor_of(queue: str, state: JobState, place: str) -> str:
-    """Return a cursor for *place*, which `place_of` accepts for the list of the same queue and state only."""
+    """Return a cursor for *place*. `place_of` accepts it only for the same queue and state."""
     return f"{_list_number(queue, state):08x}.{place}"
 
 
 def place_of(queue: str, state: JobState, cursor: object) -> str:
-    """Return the place of a cursor of the same list. Raises `ConfigError` for anything else."""
+    """Return the place in *cursor*. Raises `ConfigError` unless it belongs to a list of the same queue and state."""
     number, dot, place = cursor.partition(".") if isinstance(cursor, str) else ("", "", "")
     if not dot or number != f"{_list_number(queue, state):08x}":
         raise ConfigError("cursor", f"was not made by this store for a list of {state.value} jobs of this queue")
@@ -62,25 +62,26 @@ def _list_number(queue: str, state: JobState) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One page of a list. `cursor` gets the next one; None = this is the last."""
+    """Page of a list of jobs."""
 
     jobs: tuple[Job, ...]
     cursor: str | None
+    """Argument of `Backend.list` for the next page. None = this is the last page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueStats:
-    """The numbers of one version of one queue."""
+    """Statistics of one version of a queue."""
 
     queue: str
     version: int
     partitions: int
     paused: bool
     counts: Mapping[JobState, int]
-    """Jobs by state; every state is in it."""
+    """Number of jobs by state. Every state is present."""
 
     capped: frozenset[JobState] = frozenset()
-    """States that hold at least as many jobs as `counts` says, perhaps more."""
+    """States that may hold more jobs than `counts` says."""
 
     oldest_ready_age: float | None = None
-    """Seconds since the job that has waited longest became ready. None = none is ready."""
+    """Seconds since the oldest ready job became ready. None = no job is ready."""

@@ -20,10 +20,10 @@ LONGEST_DELAY: Final = 366 * 86_400.0  # seconds
 
 @runtime_checkable
 class Delays(Protocol):
-    """Anything with a `delay` method. Only a `RetryPolicy` can be stored with a job."""
+    """Any object with a `delay` method. Only a `RetryPolicy` can be stored with a job."""
 
     def delay(self, attempt: int) -> float:
-        """Return the seconds to wait after the failed *attempt*, which counts from 1."""
+        """Return the seconds to wait after failed attempt number *attempt*, counted from 1."""
         ...
 
 
@@ -39,7 +39,7 @@ class RetryPolicy:
     """"exponential": ``initial * factor ** (n - 1)`` s after attempt n; "polynomial": ``n ** factor + initial`` s."""
 
     initial: float = 1.0
-    """Seconds: see `curve`."""
+    """Seconds; see `curve`."""
 
     factor: float = 2.0
     """Base of the exponential curve, exponent of the polynomial one."""
@@ -48,17 +48,17 @@ class RetryPolicy:
     """Longest delay in seconds, jitter included."""
 
     jitter: float = 0.1
-    """Random share by which a delay gets shorter or longer: 0.1 = ±10 %."""
+    """Largest random change of a delay, as a share of it: 0.1 = ±10 %."""
 
     max_retries: int | None = None
-    """Retries after the first attempt. None = as the producer says."""
+    """Retries after the first attempt, for jobs enqueued with this policy. None = the producer's default."""
 
     def __post_init__(self) -> None:
         keep = object.__setattr__
         keep(self, "curve", check_name("curve", self.curve, ConfigError))
         if self.curve not in ("exponential", "polynomial"):
             raise ConfigError("curve", "must be 'exponential' or 'polynomial'")
-        # Kept as floats: powers of whole numbers would grow without end instead of overflowing.
+        # Kept as floats: a power of whole numbers would grow without limit instead of raising OverflowError.
         keep(self, "initial", check_number("initial", self.initial, above=0.0, at_most=LONGEST_DELAY))
         keep(self, "factor", check_number("factor", self.factor, at_least=1.0, at_most=100.0))
         keep(self, "cap", check_number("cap", self.cap, at_least=SHORTEST_DELAY, at_most=LONGEST_DELAY))
@@ -68,7 +68,7 @@ class RetryPolicy:
 
     @classmethod
     def durable(cls) -> RetryPolicy:
-        """Return a policy of 24 retries after n⁴ + 15 seconds, ±10 %: about three weeks in all, as in Sidekiq."""
+        """Return a policy like Sidekiq's: 24 retries, after n⁴ + 15 seconds, ±10 %, about three weeks in total."""
         return cls(curve="polynomial", initial=15.0, factor=4.0, cap=7 * 86_400.0, max_retries=24)
 
     @classmethod
@@ -77,7 +77,7 @@ class RetryPolicy:
         return cls(initial=delay, factor=1.0, cap=delay, jitter=0.0, max_retries=max_retries)
 
     def delay(self, attempt: int) -> float:
-        """Return the seconds to wait after the failed *attempt* (from 1): finite, positive, at most `cap`."""
+        """Return the seconds to wait after failed attempt number *attempt*: finite, positive, at most `cap`."""
         number = max(1, attempt)
         try:
             if self.curve == "exponential":
@@ -86,23 +86,23 @@ class RetryPolicy:
                 seconds = number**self.factor + self.initial
         except OverflowError:  # a float power beyond 1.8e308 raises
             seconds = self.cap
-        # Cut before the jitter as well: an infinite product times zero would be NaN.
+        # Capped before the jitter as well, since an infinite product times zero would be NaN.
         seconds = min(seconds, self.cap) * random.uniform(1.0 - self.jitter, 1.0 + self.jitter)
         return max(SHORTEST_DELAY, min(seconds, self.cap))
 
     def to_data(self) -> dict[str, str | float | int | None]:
-        """Return a dictionary for JSON; `from_data` reads it back."""
+        """Return a dictionary that JSON can encode and `from_data` reads."""
         return asdict(self)
 
     @classmethod
     def from_data(cls, data: Mapping[str, object]) -> RetryPolicy:
-        """Return the policy that `to_data` wrote. Unknown keys, written by a later release, are ignored."""
+        """Return the policy that `to_data` encoded as *data*. Ignores unknown keys, which a later release may add."""
         known = {field.name for field in fields(cls)}
         return cls(**{key: value for key, value in data.items() if key in known})  # type: ignore[arg-type]  # checked
 
 
 def check_policy(policy: object, error: Refusal) -> RetryPolicy:
-    """Return *policy*, to be stored with jobs: a `RetryPolicy` itself, with values that its constructor accepts."""
+    """Return *policy*, which must be a plain `RetryPolicy` with valid values, since it is stored with jobs."""
     if type(policy) is not RetryPolicy:  # a subclass would come back from a store as a RetryPolicy, or not at all
         raise error(
             "retry_policy",
@@ -111,13 +111,13 @@ def check_policy(policy: object, error: Refusal) -> RetryPolicy:
         )
     try:
         policy.__post_init__()
-    except (ConfigError, AttributeError) as failure:  # fields that were set around the checks, or never
-        raise error("retry_policy", f"is not as RetryPolicy() makes it: {failure}") from None
+    except (ConfigError, AttributeError) as failure:  # its fields were set without the checks, or not at all
+        raise error("retry_policy", f"has values that RetryPolicy() does not accept: {failure}") from None
     return policy
 
 
 def check_delays(delays: object) -> None:
-    """Raise `ConfigError` for what is no retry policy of a handler or a worker."""
+    """Raise `ConfigError` unless *delays* can be the retry policy of a handler or worker."""
     if not callable(getattr(delays, "delay", None)):
         raise ConfigError("retry_policy", "must have a method delay(attempt) that returns seconds")
     check_kind("retry_policy", delays, Delays)
@@ -125,13 +125,13 @@ def check_delays(delays: object) -> None:
 
 def sane_delay(delays: Delays, attempt: int, fallback: RetryPolicy) -> float:
     """
-    Return the delay of *delays*, or of *fallback* where its code raises or returns no valid delay.
+    Return the delay of *delays*, or of *fallback* if the code of *delays* raises or returns an invalid delay.
 
-    A faulty policy must never lose a job, so no exception leaves this function.
+    Never raises, since a faulty policy must not lose a job.
     """
     try:
         seconds = float(delays.delay(attempt))
-    except BaseException:  # noqa: BLE001 - SystemExit from a policy must not cost the job or the thread either
+    except BaseException:  # noqa: BLE001 - even a SystemExit of a policy must not lose the job or end the thread
         return fallback.delay(attempt)
     if not math.isfinite(seconds) or seconds < 0.0:
         return fallback.delay(attempt)

@@ -1,4 +1,4 @@
-"""Encode payloads and results as bytes, and decode them. No pickle: bytes from a store must never run code."""
+"""Serializers, which encode payloads and results as bytes. No pickle: bytes from a store must never run code."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ __all__ = ["JsonSerializer", "Serializer"]
 
 @runtime_checkable
 class Serializer(Protocol):
-    """An object with these two methods. They are called from any thread, several at a time."""
+    """Any object with these two methods. They are called from any thread, several at a time."""
 
     def dumps(self, value: object) -> bytes:
-        """Encode *value*. Raise any `Exception` to refuse it, with a message that says why but not the value."""
+        """Encode *value*. To refuse it, raise any `Exception`; its message should give the reason but not the value."""
         ...
 
     def loads(self, data: bytes) -> object:
-        """Decode what `dumps` has returned. Raise any `Exception` to refuse it."""
+        """Decode bytes from `dumps`. To refuse them, raise any `Exception`."""
         ...
 
 
 class JsonSerializer:
     """
-    Compact JSON in UTF-8. `dumps` returns bytes unchanged; tuples come back as lists, and keys as text.
+    Serializer for compact JSON in UTF-8. `dumps` returns bytes unchanged; tuples come back as lists, and keys as text.
 
-    Both methods raise `ValueError` for NaN, infinities and values that are too deeply nested, `dumps` also for
-    surrogates and circular values. `dumps` raises `TypeError` for a type that JSON does not have.
+    Both methods raise `ValueError` for NaN, infinities and values that are nested too deeply; `dumps` raises it also
+    for surrogates and circular values. `dumps` raises `TypeError` for a type that JSON does not have.
     """
 
     def __init__(self) -> None:
@@ -41,12 +41,12 @@ class JsonSerializer:
         try:
             return self._encode(value).encode()
         except UnicodeEncodeError:
-            raise ValueError("text holds surrogates, which UTF-8 cannot carry") from None
+            raise ValueError("text contains surrogates, which UTF-8 cannot encode") from None
         except RecursionError:
             raise ValueError("nested too deeply for JSON") from None
 
     def loads(self, data: bytes) -> object:
-        """Decode JSON. No bytes, the payload of a job that was enqueued without one, are None."""
+        """Decode JSON. Empty *data*, the payload of a `NewJob` without one, becomes None."""
         if not data:
             return None
         try:

@@ -1,4 +1,4 @@
-"""A sleep on descriptors that any thread, and any signal handler, can end."""
+"""A sleep on descriptors that any thread and any signal handler can end."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
-# Seconds. A handler may close all descriptors, and another file may then have the numbers of ours: nothing would end
-# the sleep.
+# Seconds. A job's handler may close all descriptors of the process, and other files may then get the numbers of ours:
+# nothing else would end the sleep.
 _LONGEST_SLEEP: Final = 2.0
 _SHORTEST_POLL: Final = 0.001  # seconds: the unit of poll()
 
 
 class Ownership:
     """
-    Whether a descriptor is still the one that was opened here.
+    Check whether a descriptor still refers to the file that was opened here.
 
-    A handler may close all descriptors of its process, and the number may then belong to somebody else's file: nothing
-    must be read from it or written to it, and it must not be closed. An inotify instance cannot be told from an epoll
-    instance so.
+    A job's handler may close all descriptors of its process, and another file may then get the number. That file must
+    not be read, written or closed. The check cannot tell an inotify instance from an epoll instance.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -32,7 +31,7 @@ class Ownership:
         self._identity = self._present()
 
     def is_mine(self) -> bool:
-        """Return False if the descriptor was closed, or has been given to another file."""
+        """Return False if the descriptor was closed, or refers to another file."""
         try:
             return self._present() == self._identity
         except OSError:
@@ -44,7 +43,7 @@ class Ownership:
 
 
 class Sleeper:
-    """One thread sleeps; any thread and any signal handler may wake it, also before it sleeps."""
+    """Sleep of one thread, which any thread and any signal handler may end, even before it begins."""
 
     def __init__(self) -> None:
         self._woken, self._waker = socket.socketpair()
@@ -53,7 +52,7 @@ class Sleeper:
         self._own_woken, self._own_waker = (Ownership(end.fileno()) for end in (self._woken, self._waker))
 
     def check(self) -> None:
-        """Raise `OSError` (EBADF) if somebody has closed the sockets."""
+        """Raise `OSError` (EBADF) if other code has closed the sockets."""
         if not (self._own_woken.is_mine() and self._own_waker.is_mine()):
             raise OSError(errno.EBADF, "the descriptors of a waiter were closed")
 
@@ -61,7 +60,7 @@ class Sleeper:
         """
         Sleep until *seconds* have passed, one of *descriptors* is readable, or `wake` is called. May end early.
 
-        Raises `OSError` as `check` does.
+        Raises `OSError` like `check`.
         """
         if 0.0 < seconds < _SHORTEST_POLL:
             time.sleep(seconds)
@@ -75,13 +74,13 @@ class Sleeper:
             self._woken.recv(4_096)
 
     def wake(self) -> None:
-        """End the present or next sleep."""
+        """End the current or next sleep."""
         if self._own_waker.is_mine():
-            with contextlib.suppress(OSError):  # full: it wakes anyway; or closed
+            with contextlib.suppress(OSError):  # the buffer is full, so the sleep ends anyway; or the socket is closed
                 self._waker.send(b"!")
 
     def close(self) -> None:
-        """Close the sockets. Nobody may be asleep."""
+        """Close the sockets. No thread may be asleep."""
         for end, own in ((self._woken, self._own_woken), (self._waker, self._own_waker)):
             if own.is_mine():
                 end.close()

@@ -30,7 +30,7 @@ LIVE = frozenset(JobState) - TERMINAL
 
 
 class Move(NamedTuple):
-    """The states from which a contract method moves a job, and those to which it moves it."""
+    """States from which a contract method moves a job, and states to which it moves the job."""
 
     sources: frozenset[JobState]
     targets: frozenset[JobState]
@@ -43,7 +43,7 @@ def _move(sources: set[JobState], targets: set[JobState]) -> Move:
 _S = JobState
 MOVES: Mapping[str, Move] = MappingProxyType(
     {
-        # A job due now may be stored as ready at once, by enqueue as by a retry without delay.
+        # enqueue, and retry without a delay, may store a job that is due now as ready at once.
         "enqueue": _move(set(), {_S.SCHEDULED, _S.READY}),
         "promote_due": _move({_S.SCHEDULED, _S.RETRY_WAIT}, {_S.READY}),
         "lease": _move({_S.READY}, {_S.LEASED}),
@@ -57,4 +57,4 @@ MOVES: Mapping[str, Move] = MappingProxyType(
         "requeue": _move({_S.DEAD}, {_S.READY}),
     }
 )
-"""Each contract method and its move. `purge` and `trim` delete jobs, which is no move."""
+"""The move of each contract method. `purge` and `trim` are not listed, since they delete jobs."""

@@ -12,10 +12,12 @@ MAX_PARTITIONS = 256
 
 
 class VersionState(StrEnum):
-    """Active: takes new jobs; each queue has one. Draining: takes none, and is served until it is empty."""
+    """State of a queue version."""
 
     ACTIVE = "active"
+    """The version takes new jobs. Each queue has exactly one active version."""
     DRAINING = "draining"
+    """The version takes no new jobs, and is served until it is empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,11 +31,14 @@ class QueueVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueTopology:
-    """All versions of a queue that may hold jobs, ascending. One is active. epoch grows with every change."""
+    """Versions of a queue."""
 
     queue: str
     epoch: int
+    """Number that grows with every change of the topology."""
+
     versions: tuple[QueueVersion, ...]
+    """All versions that may hold jobs, ascending. One is active."""
 
     @property
     def active(self) -> QueueVersion:
@@ -47,15 +52,15 @@ class QueueTopology:
 
 
 def partition_of(job_id: str, partitions: int) -> int:
-    """Return the partition of a job. It depends on the id only, and not on the process as Python's salted hash does."""
+    """Return the partition of a job, by the CRC-32 of its id: Python's own hash differs between processes."""
     return crc32(job_id.encode()) % partitions
 
 
 def check_version(version: object) -> int:
-    """Return the number of a queue's version."""
+    """Return the number of a queue version, 1 or more."""
     return check_count("version", version, at_least=1)
 
 
 def check_partitions(partitions: object) -> int:
-    """Return the number of partitions of a version."""
+    """Return the number of partitions of a version, 1 to 256."""
     return check_count("partitions", partitions, at_least=1, at_most=MAX_PARTITIONS)

@@ -1,4 +1,4 @@
-"""Backend URLs: options from query parameters, and URLs without passwords for logs."""
+"""Parsing of backend URLs, and URLs without passwords for logs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Option = str | int | float | bool
 Parser = Callable[[str], Option]
 
 RETENTION_OPTIONS: Mapping[str, Parser] = {"retain_succeeded": float, "retain_cancelled": float, "retain_dead": float}
-"""Query parameters that every backend has, in seconds. `retention_from` turns them into a `Retention`."""
+"""Query parameters of every backend, in seconds. `retention_from` turns them into a `Retention`."""
 
 
 def boolean(text: str) -> bool:
-    """Parse an option that is on or off."""
+    """Parse "1", "true", "yes", "0", "false" or "no", in upper or lower case. Raises ValueError for other text."""
     try:
         return {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}[text.lower()]
     except KeyError:
@@ -26,33 +26,33 @@ def boolean(text: str) -> bool:
 
 def split(url: str) -> SplitResult:
     """
-    Return the parts of *url*, whose host may be a list with commas.
+    Return the parts of *url*, whose host may be a comma-separated list.
 
-    Raises `ConfigError` if it cannot be parsed, or if a part of its password would be shown.
+    Raises `ConfigError` if it cannot be parsed, or if a part of its password could appear in a log.
     """
     if not isinstance(url, str):
         raise ConfigError("url", f"must be text, not {type(url).__name__}")
-    # Parts of a password that is not percent-encoded would end up in the host, path or query, which are shown.
+    # Parts of a password that is not percent-encoded would end up in the host, path or query, which logs show.
     try:
-        place = re.match(r"[^:/?#]*://([^/?#]*)", url)
-        if place is not None and "," in place[1]:
+        authority = re.match(r"[^:/?#]*://([^/?#]*)", url)
+        if authority is not None and "," in authority[1]:
             # Newer Python versions refuse a list with an IPv6 address, since they take it for one host.
-            parts = urlsplit(url.replace(place[1], "several", 1))._replace(netloc=place[1])
+            parts = urlsplit(url.replace(authority[1], "several", 1))._replace(netloc=authority[1])
         else:
             parts = urlsplit(url)
-    except ValueError:  # its message shows the whole password
-        raise ConfigError("url", "cannot be read; percent-encode what is special in names and passwords") from None
+    except ValueError:  # not chained, since its message shows the whole password
+        raise ConfigError("url", "cannot be parsed; percent-encode special characters in names and passwords") from None
     if "#" in url or (parts.netloc and "@" in parts.path + parts.query):
-        raise ConfigError("url", "must hold no '#', and no '@' after the host; percent-encode names and passwords")
+        raise ConfigError("url", "must not contain '#', or '@' after the host; percent-encode names and passwords")
     return parts
 
 
 def split_options(url: str, parsers: Mapping[str, Parser]) -> tuple[str, dict[str, Option]]:
     """
-    Return *url* without its query, and the query's parameters as their parsers return them.
+    Return *url* without its query, and the parsed parameters of the query.
 
-    Raises `ConfigError`, which names the parameter, for one that is unknown, given twice, or refused by its parser
-    (with ValueError).
+    Raises `ConfigError`, which names the parameter, if one is unknown, given twice, or refused by its parser (with
+    ValueError).
     """
     parts = split(url)
     options: dict[str, Option] = {}
@@ -69,13 +69,13 @@ def split_options(url: str, parsers: Mapping[str, Parser]) -> tuple[str, dict[st
 
 
 def retention_from(options: dict[str, Option]) -> Retention:
-    """Return the `Retention` for the options in question and remove them from *options*."""
+    """Remove the `RETENTION_OPTIONS` from *options* and return them as a `Retention`."""
     given = {name.removeprefix("retain_"): float(options.pop(name)) for name in RETENTION_OPTIONS if name in options}
     return Retention(**given)
 
 
 def without_password(url: str) -> str:
-    """Return *url* for logs and reprs: without password and query."""
+    """Return *url* for logs and reprs, without password and query; "***" if it cannot be parsed."""
     try:
         parts = split(url)
     except ConfigError:

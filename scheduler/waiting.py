@@ -1,8 +1,8 @@
 """
-The waiter of every store that is notified through a descriptor. A store brings the source of its notifications.
+The waiter of stores that are notified through a descriptor. Each store has its own source of notifications.
 
-A `DescriptorWaiter` sleeps until its source has something to read, the time for the next look has come, or another
-thread wakes it. A signal handler never waits for a lock in it.
+A `DescriptorWaiter` sleeps until its source has something to read, the next look is due, or another thread wakes it.
+No method that a signal handler may call waits for a lock.
 """
 
 from __future__ import annotations
@@ -21,35 +21,36 @@ from scheduler.sleeping import Sleeper
 
 class WakeSource(Protocol):
     """
-    Where the notifications of a store come from. Only one thread at a time uses it.
+    Source of a store's notifications. Only one thread at a time uses it.
 
-    A forked child drops its parent's source without closing it, so collecting one there must not harm the parent.
+    A forked child drops its parent's source without closing it, so collecting the object there must not harm the
+    parent.
     """
 
     def look(self, now: float) -> WakeReason:
         """
-        Return what has happened since the last look, without waiting for anything to happen.
+        Return what has happened since the last look, without waiting.
 
-        Connects when needed; what happened before that counts as well. *now* is by `time.monotonic`. Raises a
+        Connects if needed, and then also reports what happened before. *now* is by `time.monotonic`. Raises a
         `BackendError` while the store cannot be reached.
         """
         ...
 
     def next_look(self, now: float) -> tuple[float, Sequence[int]]:
-        """Return the seconds until the next look, and descriptors that become readable once one is due earlier."""
+        """Return the seconds until the next look, and descriptors that become readable if one is due earlier."""
         ...
 
     def close(self) -> None:
-        """Close the connection. The next look makes another. Called after an error too, and more than once."""
+        """Close the connection; the next look opens another. May be called after an error, and more than once."""
         ...
 
 
 class DescriptorWaiter:
     """
-    A `Waiter` on a `WakeSource`.
+    `Waiter` on a `WakeSource`.
 
-    One thread waits. Any thread and any signal handler may notify, interrupt or close. In the child of a fork, also
-    one without Python's hooks, the waiter makes itself a new source.
+    One thread waits. Any thread and any signal handler may notify, interrupt or close. In a forked child, the waiter
+    makes a new source, even if Python's fork hooks did not run.
     """
 
     def __init__(
@@ -61,22 +62,23 @@ class DescriptorWaiter:
         rest: float = 0.0,
     ) -> None:
         """
-        Make a waiter. Its source connects with the first wait.
+        Make a waiter. Its source connects on the first wait.
 
         Args:
-            registry: the waiters of the backend, which closes them.
-            queues: the names of the queues.
-            make_source: called with a function that makes the source's next look due; any thread may call that.
-            rest: seconds between two wakes, so that a flood of notifications does not become a flood of leases.
+            registry: The waiters of the backend, which closes them.
+            queues: Names of the queues.
+            make_source: Called with a function that makes the source's next look due; any thread may call that.
+            rest: Seconds between two wakes, so that a flood of notifications does not become a flood of leases.
 
         Raises:
-            BackendUnavailable: the system gives no more descriptors.
+            BackendUnavailable: The process cannot open more descriptors.
         """
         self.queues = frozenset(queues)
         self._registry = registry
         self._make_source = make_source
         self._rest = rest
-        # Set before the sleeper is woken, and cleared only when acted upon; in single steps, which need no lock.
+        # These are set before the sleeper is woken, and cleared only when acted on. Each change is a single step of the
+        # interpreter, so no lock is needed.
         self._notified: set[WakeReason] = set()
         self._interrupted = self._closed = False
         self._open()
@@ -85,7 +87,7 @@ class DescriptorWaiter:
         try:
             self._sleeper = Sleeper()
         except OSError as error:
-            raise BackendUnavailable(f"no waiter can be made: {error}") from error
+            raise BackendUnavailable(f"cannot make a waiter: {error}") from error
         self._source = self._make_source(self._sleeper.wake)
         self._waiting = threading.Lock()  # held by the thread that waits, or that closes the source
         self._was_away = False  # the store could not be reached: notifications may have been missed
@@ -95,10 +97,10 @@ class DescriptorWaiter:
 
     def wait(self, timeout: float) -> WakeReason:
         """
-        See `Waiter.wait`. Returns NONE at once after `close()`.
+        Wait as described in `Waiter.wait`. Returns NONE at once after `close()`.
 
-        Raises `BackendClosed` if the backend was closed before, and `OSError` once a handler has closed the waiter's
-        own descriptors: another waiter must be made.
+        Raises `BackendClosed` if the backend was closed before, and `OSError` if a handler has closed the waiter's
+        own descriptors: the caller must then make another waiter.
         """
         deadline = time.monotonic() + check_number("timeout", timeout)
         if self._registry.closed:
@@ -106,7 +108,7 @@ class DescriptorWaiter:
         if self._closed:
             return WakeReason.NONE
         if self._process != process():
-            self._sleeper.close()  # not the lock: a thread that exists only in the parent may hold it
+            self._sleeper.close()  # without the lock, which a thread that exists only in the parent may hold
             self._open()
         try:
             with self._waiting:
@@ -121,12 +123,12 @@ class DescriptorWaiter:
             self._sleeper.wake()
 
     def interrupt(self) -> None:
-        """Make the present or next `wait` return at once."""
+        """Make the current or next `wait` return at once."""
         self._interrupted = True
         self._sleeper.wake()
 
     def close(self) -> None:
-        """End the present wait and all later ones. The thread that waits, if any, closes the connection."""
+        """End the current wait and all later ones. If a thread waits, it closes the connection."""
         self._closed = True
         self._registry.remove(self)
         if self._process != process():  # the source is the parent's
@@ -137,7 +139,7 @@ class DescriptorWaiter:
 
     def _wait(self, deadline: float) -> WakeReason:
         while not self._closed:
-            self._sleeper.check()  # else the source's descriptors may be somebody else's as well
+            self._sleeper.check()  # if the sleeper's were closed, the source's descriptors may be other files as well
             now = time.monotonic()
             pause = self._rest_until - now
             descriptors: Sequence[int] = ()
@@ -174,7 +176,7 @@ class DescriptorWaiter:
         return reason
 
     def _clean_up(self) -> None:
-        # A thread that waits does this itself when its wait has ended: only it may use the source.
+        # A waiting thread does this itself when its wait has ended, since only it may use the source.
         if self._closed and self._waiting.acquire(blocking=False):
             try:
                 self._source.close()
@@ -184,18 +186,18 @@ class DescriptorWaiter:
 
 
 class WaiterRegistry:
-    """The open waiters of one backend, for any thread. Those of a parent process belong to the parent."""
+    """Open waiters of one backend in this process, not those of a parent process. Safe in any thread."""
 
     def __init__(self) -> None:
         self.closed = False
         self._waiters: PerProcess[dict[DescriptorWaiter, None]] = PerProcess()  # its operations are atomic
 
     def add(self, waiter: DescriptorWaiter) -> None:
-        """Notify *waiter*, and close it when the backend is closed."""
+        """Add *waiter*, to notify it and to close it together with the backend."""
         self._waiters.get(dict)[waiter] = None
 
     def remove(self, waiter: DescriptorWaiter) -> None:
-        """Forget *waiter*, which is closed."""
+        """Remove *waiter*, which is closed."""
         self._waiters.get(dict).pop(waiter, None)
 
     def notify(self, queues: Collection[str], reason: WakeReason = WakeReason.ANY) -> None:
@@ -205,7 +207,7 @@ class WaiterRegistry:
                 waiter.notify(reason)
 
     def close(self) -> None:
-        """End every wait, for good."""
+        """Close all waiters. Later waits raise `BackendClosed`."""
         self.closed = True
         for waiter in list(self._waiters.get(dict)):
             waiter.close()

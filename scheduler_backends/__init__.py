@@ -1,1 +1,1 @@
-"""The stores that come with `scheduler`, each in a room of its own behind the contract of `scheduler.backend`."""
+"""The stores that come with `scheduler`, one package each, behind the contract of `scheduler.backend`."""

@@ -1,4 +1,4 @@
-"""The memory backend: jobs in this process, gone with it."""
+"""The memory backend. Its jobs live in this process and end with it."""
 
 from scheduler_backends.memory.backend import MemoryBackend
 

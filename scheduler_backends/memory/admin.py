@@ -1,4 +1,4 @@
-"""Cancel, requeue, pause, resume and purge, and the ability TopologyAdmin."""
+"""Hooks of the memory backend: cancel, requeue, pause, resume, purge, and the ability TopologyAdmin."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from scheduler_backends.memory.stored_job import StoredJob
 
 class AdminHooks:
     """
-    What operators do.
+    Hooks of the operators' calls, and the ability TopologyAdmin.
 
-    Under one lock no gates are needed: nobody enqueues while the topology changes.
+    All calls use one lock, so no job is enqueued while the topology changes.
     """
 
     _store: Store
@@ -73,24 +73,24 @@ class AdminHooks:
         return self._store.in_portions(limit, purge)
 
     def topology(self, queue: str) -> QueueTopology:
-        """Return the versions of *queue*; one that was never used returns what it would be created with."""
+        """Return the current versions of *queue*; for an unused queue, those that it would be created with."""
         name = check_queue(queue)
         with self._store.lock:
             self._store.look()
             return self._store.peek(name).topology
 
     def promote_queue_version(self, queue: str, version: int, partitions: int) -> QueueTopology:
-        """Make *version* the active one and every older one draining; `TopologyError` where that is not possible."""
+        """Make *version* the active one and every older one draining. Raises `TopologyError` if that is impossible."""
         name, number, count = check_queue(queue), check_version(version), check_partitions(partitions)
         with self._store.lock:
             self._store.look()
             changed = self._store.peek(name)
             _promote(changed, number, count)
-            self._store.queues[name] = changed  # one that was never used is known from here on
+            self._store.queues[name] = changed  # it may be an unused queue, which is not stored yet
             return changed.topology
 
     def complete_draining_version(self, queue: str, version: int, *, finished: Finished = "refuse") -> QueueTopology:
-        """Remove a draining *version* that holds no job; `TopologyError` with `.counts` where some stand in the way."""
+        """Remove a draining *version* that holds no job. Raises `TopologyError` with `counts` if jobs prevent that."""
         name, number = check_queue(queue), check_version(version)
         if finished not in get_args(Finished):
             raise ConfigError("finished", f"must be one of {', '.join(get_args(Finished))}")
@@ -117,7 +117,7 @@ def _promote(queue: MemoryQueue, number: int, partitions: int) -> None:
     old, active = queue.topology, queue.active.version
     existing = next((version for version in old.versions if version.version == number), None)
     if existing is not None and existing.partitions != partitions:
-        raise TopologyError(f"version {number} of {old.queue!r} has {existing.partitions} partitions already")
+        raise TopologyError(f"version {number} of {old.queue!r} already has {existing.partitions} partitions")
     if existing is None:
         if number < active:
             raise TopologyError(f"version {number} of {old.queue!r} is below {active}, the highest ever used")
@@ -127,7 +127,7 @@ def _promote(queue: MemoryQueue, number: int, partitions: int) -> None:
 
 
 def _is_removable(queue: MemoryQueue, number: int, finished: Finished) -> bool:
-    """Whether the version may be removed; False if it is gone already."""
+    """Return True if the version may be removed, False if it was removed before. Raises `TopologyError` otherwise."""
     name = queue.topology.queue
     if number not in [version.version for version in queue.topology.versions]:
         if number > queue.active.version:

@@ -1,4 +1,4 @@
-"""The memory backend: its construction, its clock and its end."""
+"""The class of the memory backend: construction, clock and close."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _URL_OPTIONS: Mapping[str, Parser] = {"partitions": int, "active_version": int, 
 
 class MemoryBackend(EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, AdminHooks, ReadHooks, Backend):
     """
-    Jobs in this process's memory, gone with it: for tests, the first five minutes, and work inside one process.
+    Backend in the memory of this process, for tests, first steps, and work inside one process.
 
-    Offers Wakeups and TopologyAdmin. Safe in any thread. Inside another call of the same thread, as by a signal handler
-    or finaliser, a call raises `BackendUnavailable`. A forked child has a copy of its own, and logs that when it first
-    uses it.
+    It has the abilities Wakeups and TopologyAdmin. Safe in any thread. A call inside another call of the same thread,
+    made by a signal handler or finaliser, raises `BackendUnavailable`. A forked child has its own copy of the jobs, and
+    logs a warning about it at its first enqueue or lease.
 
     Args:
-        partitions: how many a queue has when it is first used.
-        active_version: the number of the version that a queue has when it is first used.
-        retention: how long finished jobs are kept.
-        clock: decides what is due and what has expired; None = this machine's.
+        partitions: Number of partitions that a queue has when it is first used.
+        active_version: Number of the version that a queue has when it is first used.
+        retention: How long finished jobs are kept. None = the defaults of `Retention`.
+        clock: Decides which jobs are due and which leases have expired. None = this machine's clock.
     """
 
     in_process = True
@@ -59,7 +59,7 @@ class MemoryBackend(EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, Adm
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """Return a new, empty store: ``memory://?partitions=8&retain_succeeded=60``."""
+        """Return a new, empty store for a URL such as ``memory://?partitions=8&retain_succeeded=60``."""
         rest, options = split_options(url, _URL_OPTIONS)
         if rest.lower() not in ("memory", "memory://"):
             raise ConfigError("url", "must be memory:// without host or path, since the store has no name")
@@ -72,7 +72,7 @@ class MemoryBackend(EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, Adm
 
     @property
     def clock(self) -> Clock | None:
-        """Decides what is due and what has expired; None = this machine's. May be replaced at any time."""
+        """Clock that decides which jobs are due; None = this machine's clock. May be replaced at any time."""
         return self._store.clock
 
     @clock.setter
@@ -80,17 +80,17 @@ class MemoryBackend(EnqueueHooks, LeaseHooks, SettleHooks, MaintenanceHooks, Adm
         self._store.clock = check_clock(clock)
 
     def ping(self) -> None:
-        """Return, unless the backend was closed."""
+        """Raise `BackendClosed` if the backend was closed."""
         with self._store.lock:
             self._store.look()
 
     def close(self) -> None:
-        """Forget all jobs and end every wait."""
+        """Delete all jobs and end every wait."""
         with self._store.lock:
             self._store.close()
 
     def waiter(self, queues: Sequence[str]) -> MemoryWaiter:
-        """Return a waiter that is notified of *queues* from now on."""
+        """Return a waiter that is notified of work in *queues* from now on."""
         names = check_queues(queues)
         with self._store.lock:
             self._store.look()

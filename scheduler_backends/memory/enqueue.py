@@ -1,4 +1,4 @@
-"""Enqueue."""
+"""Hook of the memory backend: enqueue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _enqueued = maker_of(Enqueued, "job", "is_new")
 
 
 class EnqueueHooks:
-    """→ scheduled or ready."""
+    """Hook of enqueue: → scheduled or ready."""
 
     _store: Store
 

@@ -1,4 +1,4 @@
-"""Lease and renew."""
+"""Hooks of the memory backend: lease and renew."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _lease = maker_of(Lease, "job", "token", "expires_at")
 
 
 class LeaseHooks:
-    """Ready → leased, and longer leases."""
+    """Hooks of lease and renew: ready → leased, leased → leased."""
 
     _store: Store
 
     def _lease(
         self, queues: Sequence[str], *, token: str, worker_id: str, duration: float, limit: int
     ) -> Sequence[Lease]:
-        """Queues, and the partitions within them, take turns. A repeat renews what it still holds."""
+        """Lease from queues, and from the partitions within them, in turn. A repeat renews the leases still held."""
         store = self._store
         store.warn_of_copy()
         most = min(limit, SLICE)

@@ -1,4 +1,4 @@
-"""Promote, recover and trim: what happens to jobs whose deadline has come."""
+"""Hooks of the memory backend: promote, recover and trim, which act on jobs whose deadline has come."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from scheduler_backends.memory.stored_job import DeadlineHeap, StoredJob
 
 
 class MaintenanceHooks:
-    """Scheduled, retry_wait and expired leases → ready or dead; finished jobs are deleted."""
+    """Hooks of maintenance: scheduled, retry_wait and expired leases → ready or dead; finished jobs are deleted."""
 
     _store: Store
 
     def _promote_due(self, queues: Sequence[str], limit: int) -> Promotion:
-        """Urgent jobs first."""
+        """Promote urgent jobs first."""
         moved, next_due = self._for_each_due("promote", queues, limit, lambda queue: queue.due, _promote)
         return Promotion(moved=moved, next_due=next_due)
 
@@ -48,7 +48,11 @@ class MaintenanceHooks:
         heaps_of: Callable[[MemoryQueue], Sequence[DeadlineHeap]],
         act: Callable[[MemoryQueue, StoredJob, datetime], None],
     ) -> tuple[int, float | None]:
-        """*act* on up to *limit* jobs whose deadline has come; return how many, and the seconds to the next one."""
+        """
+        Call *act* for up to *limit* jobs whose deadline has come.
+
+        Returns how many, and the seconds until the next deadline (0 = now, None = there is none).
+        """
         next_deadline: float | None = None
 
         def act_on(most: int, now: datetime) -> int:

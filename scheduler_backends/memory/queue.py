@@ -1,4 +1,4 @@
-"""The jobs of one queue, and the only method that changes their states."""
+"""The jobs of one queue. Only `MemoryQueue.move` changes their states."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _ascending, _descending = itertools.count(1), itertools.count(-1, -1)
 
 class MemoryQueue:
     """
-    One queue. Used under the store's lock only.
+    The jobs of one queue. Used under the store's lock only.
 
-    `jobs` holds every stored job by id. Everything else (lists, heaps, leases, counts) follows from their fields, and
-    `rebuild` can build it again.
+    `jobs` holds every stored job by id. All other structures (lists, heaps, leases, counts) follow from the fields of
+    these jobs, and `rebuild` can build them again.
 
     Args:
-        topology: its name and versions.
-        kept: seconds that finished jobs are kept, by state.
-        to_notify: names of the queues whose waiters have to be notified; the queue adds its own.
+        topology: Name and versions of the queue.
+        kept: Seconds that finished jobs are kept, by state.
+        to_notify: Names of the queues whose waiters must be notified. The queue adds its own name.
     """
 
     def __init__(self, topology: QueueTopology, kept: Mapping[JobState, float], to_notify: set[str]) -> None:
@@ -54,8 +54,8 @@ class MemoryQueue:
         """
         Build the lists, heaps and counts again.
 
-        Needed after a call that was interrupted, by a Ctrl-C or an exception raised in its thread from outside: the
-        job that it moved may be in no list, or in two.
+        This is needed after a call that was interrupted by a Ctrl-C, or by an exception that another thread raised in
+        its thread: the job that it was moving may be in no list, or in two.
         """
         self._reset()
         for stored in sorted(self.jobs.values(), key=lambda stored: stored.serial):  # keeps the order of each list
@@ -63,18 +63,18 @@ class MemoryQueue:
         self.wake()
 
     def change_topology(self, topology: QueueTopology) -> None:
-        """Have other versions from now on."""
+        """Replace the versions of the queue."""
         self.topology, self.active = topology, topology.active
 
     def wake(self) -> None:
-        """Have the waiters of this queue notified when the call ends."""
+        """Mark the waiters of this queue to be notified when the call ends."""
         self._to_notify.add(self.topology.queue)
 
     def add(self, new: NewJob, now: datetime) -> StoredJob:
-        """→ scheduled, or ready when due."""
+        """Store *new*: → scheduled, or ready if due."""
         stored = StoredJob.of(new, now, self._place_for(new.id), next(_ascending))
         self._put(stored)
-        self.jobs[stored.id] = stored  # last: what cannot be put in its place must not be there for `rebuild`
+        self.jobs[stored.id] = stored  # last: a job that could not be placed must not be found by `rebuild`
         return stored
 
     def move(
@@ -88,18 +88,19 @@ class MemoryQueue:
         first: bool = False,
     ) -> None:
         """
-        Change the state of *stored*. Nothing else does.
+        Change the state of *stored*. No other method does.
 
-        The move is one line of plain assignments, between which Python raises no exception from a signal handler or
-        another thread. What is set before it has no meaning in the old state; what follows it can be rebuilt.
+        The move itself is one line of plain assignments, between which Python raises no exception of a signal handler
+        or another thread. Fields set before it have no meaning in the old state; structures changed after it can be
+        rebuilt.
 
         Args:
-            stored: the job.
-            state: the new state; a finished job that is not kept is deleted instead.
-            now: when that happens.
-            seconds: how long it is leased, or waits for its retry.
-            attempts: the new number of attempts; None = as it was.
-            first: put a ready job before all others of its priority: it was ready before, so it keeps `ready_at`.
+            stored: The job.
+            state: The new state. A finished job that is not kept is deleted instead.
+            now: The current time.
+            seconds: How long the job is leased, or waits for its retry.
+            attempts: The new number of attempts. None = unchanged.
+            first: Put a ready job before all others of its priority. It was ready before, so it keeps `ready_at`.
         """
         if state in TERMINAL:
             seconds = self._kept[state]
@@ -118,19 +119,19 @@ class MemoryQueue:
         self._put(stored, first=first)
 
     def delete(self, stored: StoredJob) -> None:
-        """Forget *stored*."""
+        """Delete *stored*."""
         del self.jobs[stored.id]
         self._take(stored)
 
     def move_to_active(self, stored: StoredJob) -> None:
-        """Move a finished job to the active version, in the state that it has."""
+        """Move a finished job to the active version, without changing its state."""
         stored.serial = next(_ascending)
         self._take(stored)
         stored.place = self._place_for(stored.id)
         self._put(stored)
 
     def next_ready(self) -> StoredJob | None:
-        """The job to be leased next; the partitions take turns."""
+        """Return the job to lease next, from each partition in turn; None if no job is ready."""
         while self._turns:
             for jobs in self._places[self._turns[0]]:
                 first = jobs.after
@@ -142,9 +143,10 @@ class MemoryQueue:
 
     def lists(self, state: JobState, version: int | None = None) -> list[tuple[tuple[int, int, int], JobList]]:
         """
-        The lists of *state*, of one version or of all.
+        Return the lists of *state*, of one version or of all, each with its key.
 
-        Ascending by version, partition and priority, 0 where the latter are not kept apart.
+        Keys are version, partition and priority, in ascending order. Only ready jobs have a list for each partition and
+        priority; in other keys both are 0.
         """
         if state is _READY:
             places = self._places.items()
@@ -158,14 +160,14 @@ class MemoryQueue:
         return (stored for _, jobs in self.lists(state, version) for stored in jobs.after_serial())
 
     def counts(self, version: int) -> dict[JobState, int]:
-        """How many jobs of a version there are in each state, zeros included."""
+        """Return the number of jobs of a version in each state, zeros included."""
         return {state: sum(jobs.size for _, jobs in self.lists(state, version)) for state in JobState}
 
     def limit_deadlines(self, now: datetime) -> None:
         """
-        Shorten leases and retry delays to what was asked for, after the clock went back.
+        Shorten leases and retry delays to the requested length from *now*, after the clock went back.
 
-        Otherwise the jobs of a dead worker would wait until the old time, perhaps years ahead, has come again.
+        Otherwise the jobs of a dead worker would wait until the old time, perhaps years ahead, is reached again.
         """
         for state in (_LEASED, JobState.RETRY_WAIT):
             for stored in self.jobs_in(state):

@@ -1,4 +1,4 @@
-"""Get, list and stats."""
+"""Hooks of the memory backend: get, list and stats."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLACE = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d)\.(-?\d{1,18})\.(.+)")
 
 
 class ReadHooks:
-    """What only reads."""
+    """Hooks of the calls that only read."""
 
     _store: Store
 
@@ -31,7 +31,7 @@ class ReadHooks:
         return {job.id: job for job in found if job is not None}
 
     def _list(self, queue: str, state: JobState, place: str | None, limit: int) -> tuple[Sequence[Job], str | None]:
-        """By version, partition and priority where those are kept apart, then as the jobs came into the state."""
+        """List by version, partition and priority (as far as jobs are kept by them), then in order of entry."""
         jobs: list[Job] = []
         following = place
 
@@ -39,13 +39,13 @@ class ReadHooks:
             nonlocal following
             page, following = _page(self._store.peek(queue), state, following, most)
             jobs.extend(page)
-            return 0 if following is None else most  # a page is full while more follow
+            return 0 if following is None else most  # a page that is not the last one is full
 
         self._store.in_portions(limit, read)
         return jobs, following
 
     def _stats(self, queues: Sequence[str] | None) -> Sequence[QueueStats]:
-        """All counts are exact."""
+        """Return exact counts."""
         with self._store.lock:
             now = self._store.look()
             names = sorted(self._store.queues if queues is None else queues)

@@ -1,4 +1,4 @@
-"""Complete, retry, bury and release."""
+"""Hooks of the memory backend: complete, retry, bury and release."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scheduler_backends.memory.stored_job import StoredJob
 
 
 class SettleHooks:
-    """Leased → succeeded, retry_wait, dead or ready."""
+    """Hooks of the calls that settle leases: leased → succeeded, retry_wait, dead or ready."""
 
     _store: Store
 
@@ -28,7 +28,7 @@ class SettleHooks:
         return self._store.settle_each(failures, _bury)
 
     def _release(self, leases: Sequence[Lease]) -> Sequence[Lease]:
-        """First in line, and among themselves in the order given: so the last one moves first."""
+        """Put the jobs first in line, in the order given. Each goes to the front, so the last one moves first."""
         return self._store.settle_each(leases[::-1], _release)[::-1]
 
 
@@ -50,7 +50,7 @@ def _bury(queue: MemoryQueue, stored: StoredJob, failure: Failure, now: datetime
 
 
 def _record(stored: StoredJob, failure: Failure, now: datetime) -> int:
-    """Record the error, if there is one, and return the number of attempts from now on."""
+    """Record the error, if there is one, and return the new number of attempts."""
     if failure.error is not None:
         stored.record(failure.error, now)
     return stored.attempts if failure.counted else stored.attempts - 1

@@ -1,4 +1,4 @@
-"""What all calls of one memory backend share: the lock, the clock, the queues, the waiters."""
+"""State that all calls of one memory backend share: lock, clock, queues and waiters."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _log = GuardedLogger(logging.getLogger(__name__))
-_FORK_TIMEOUT = 5.0  # seconds that a fork waits for a call under way in another thread
-SLICE = 1_000  # jobs that are moved or read under one hold of the lock: some milliseconds
-_MANY = 100  # queues from which on those that are empty are forgotten: names may be made from requests, without end
-_BACKWARD_JUMP = timedelta(seconds=1)  # that the clock may go back before leases and retries are adjusted
+_FORK_TIMEOUT = 5.0  # seconds that a fork waits for a call in progress in another thread
+SLICE = 1_000  # jobs to move or read while the lock is held once: some milliseconds
+_MANY = 100  # number of queues at which empty ones are removed: names may come from requests, without limit
+_BACKWARD_JUMP = timedelta(seconds=1)  # leases and retries are adjusted if the clock goes back by more
 
 
 class Store:
     """
-    The state of one backend.
+    State of one backend.
 
-    `lock` guards all of it but the waiters, and no code of a user's runs under it except the clock. A call takes the
-    lock and gets the time from `look`; one that changes something gets it from `begin`, and calls `end` when it has
-    done all. A call that finds that another one never reached its `end` rebuilds the queues first.
+    `lock` guards everything except the waiters. No user code runs under it except the clock. A call takes the lock and
+    gets the time from `look`. A call that changes something gets it from `begin` instead, and calls `end` after its
+    last change. If a call never reached its `end`, the next one rebuilds the queues first.
     """
 
     def __init__(self, *, version: int, partitions: int, retention: Retention, clock: Clock | None) -> None:
@@ -49,7 +49,7 @@ class Store:
         self._first_versions = (QueueVersion(version=version, partitions=partitions, state=VersionState.ACTIVE),)
         self._kept = {state: retention.seconds(state) for state in TERMINAL}
         self._closed = self._changing = False
-        self._process = process()  # where the jobs are no copy of a parent's
+        self._process = process()  # the process that made the jobs, or was warned that they are copies
         self._turn = 0
         self._many = _MANY
         self._latest = datetime.min.replace(tzinfo=UTC)
@@ -58,11 +58,10 @@ class Store:
 
     def suspend(self, resumes: list[Callable[[], None]]) -> None:
         """
-        Hold the lock, so that a forked child gets no half-done move. See `Suspendable`.
+        Hold the lock during a fork, so that the child gets no half-done move. See `Suspendable`.
 
-        Without Python's hooks this does not run. The child has a lock of its own all the same, and its next call
-        repairs a half-done move, as that of any call that was interrupted. So it does where a signal handler forks
-        inside a call of this very thread.
+        A fork in C does not call this, and a signal handler may fork inside a call of this thread. The child still has
+        its own lock, and its next call repairs the half-done move, as after any call that was interrupted.
         """
         self._locks.get(StoreLock).acquire_once(_FORK_TIMEOUT, resumes)
 
@@ -70,11 +69,11 @@ class Store:
 
     @property
     def lock(self) -> Any:
-        """For a `with` statement around a call. Raises `BackendUnavailable` inside another call of this thread."""
+        """Lock for a `with` statement around a call. Raises `BackendUnavailable` inside another call of this thread."""
         return self._locks.get(StoreLock).entry()
 
     def look(self) -> datetime:
-        """Return the present moment, for a call that only reads. Raises `BackendClosed`."""
+        """Return the current time, for a call that only reads. Raises `BackendClosed`."""
         if self._closed:
             raise BackendClosed("the backend was closed")
         if self._changing:
@@ -91,7 +90,7 @@ class Store:
         return now
 
     def begin(self) -> datetime:
-        """Return the present moment, for a call that changes something. Raises `BackendClosed`."""
+        """Return the current time, for a call that changes something. Raises `BackendClosed`."""
         now = self.look()
         self._changing = True
         return now
@@ -107,14 +106,14 @@ class Store:
 
     def in_slices(self, items: Sequence[T], act: Callable[[T, datetime], R]) -> list[R]:
         """
-        Call *act* with each item and the present moment, and return what it returns.
+        Call *act* with each item and the current time, and return its results.
 
         The lock is released between slices, so that a heartbeat does not wait for a huge batch.
         """
         results: list[R] = []
         for start in range(0, len(items) or 1, SLICE):
             if start:
-                time.sleep(0)  # let a waiting thread take the lock; this one would take it again at once
+                time.sleep(0)  # lets a waiting thread take the lock; otherwise this one would take it again at once
             with self.lock:
                 now = self.begin()
                 results += [act(item, now) for item in items[start : start + SLICE]]
@@ -122,7 +121,11 @@ class Store:
         return results
 
     def in_portions(self, limit: int, act: Callable[[int, datetime], int]) -> int:
-        """As `in_slices`, for up to *limit* jobs that *act* finds itself. It takes a limit and returns a number."""
+        """
+        Act on up to *limit* jobs, in slices as above, and return how many.
+
+        *act* is called with a limit and the current time, selects the jobs itself, and returns how many they were.
+        """
         total = 0
         while True:
             most = min(limit - total, SLICE)
@@ -154,10 +157,10 @@ class Store:
     # ---- Queues
 
     def queue(self, name: str) -> MemoryQueue:
-        """The queue, made if it was never used."""
+        """Return the queue *name*. It is made if it does not exist."""
         queue = self.queues.get(name)
         if queue is None:
-            if len(self.queues) >= self._many:  # forget those that are as if never used
+            if len(self.queues) >= self._many:  # remove those that are as if never used
                 self.queues = {
                     other: used
                     for other, used in self.queues.items()
@@ -168,7 +171,7 @@ class Store:
         return queue
 
     def peek(self, name: str) -> MemoryQueue:
-        """The queue as it is, or as it would be made. Asking makes none."""
+        """Return the queue *name*, or an empty one, which is not stored, if it does not exist."""
         queue = self.queues.get(name)
         if queue is None:
             topology = QueueTopology(queue=name, epoch=1, versions=self._first_versions)
@@ -176,31 +179,35 @@ class Store:
         return queue
 
     def in_turn(self, method: str, names: Sequence[str]) -> list[MemoryQueue]:
-        """Those that were ever used, first the one whose last turn in *method* is longest ago."""
+        """Return the existing queues among *names*, least recently served by *method* first."""
         known = [self.queues[name] for name in names if name in self.queues]
         if len(known) > 1:
             known.sort(key=lambda queue: queue.turns.get(method, 0))
         return known
 
     def had_turn(self, method: str, queue: MemoryQueue) -> None:
-        """Let the other queues come before *queue* from now on."""
+        """Record that *method* has served *queue*, so that the other queues come first now."""
         self._turn += 1
         queue.turns[method] = self._turn
 
     # ---- Closing and forking
 
     def close(self) -> None:
-        """Forget everything and end every wait."""
+        """Delete all jobs and end every wait."""
         self._closed = True
         self.queues.clear()
         for waiter in self.waiters.copy():
             waiter.fail()
 
     def warn_of_copy(self) -> None:
-        """Log once, in a forked child, that its jobs are its own. Without the lock: log handlers are a user's."""
+        """
+        Log once, in a forked child, that its jobs are copies.
+
+        Must not be called under the lock, since log handlers are user code.
+        """
         if self._process != (here := process()):
             self._process = here
             _log.warning(
-                "this process was forked off one with a memory backend and has a copy of it: jobs enqueued here are "
-                "seen here only, and jobs copied from the parent may run in both"
+                "this process was forked from one with a memory backend and has a copy of it: jobs enqueued here exist "
+                "only here, and jobs copied from the parent may run in both"
             )

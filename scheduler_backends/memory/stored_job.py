@@ -1,4 +1,4 @@
-"""Stored jobs, and the two structures that hold them: a list in the order of arrival, and a heap of deadlines."""
+"""Stored jobs, and the two structures that hold them: a list in order of arrival, and a heap of deadlines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scheduler.values import maker_of
 
 WAITING = frozenset({JobState.SCHEDULED, JobState.RETRY_WAIT})
 Place = tuple[int, int]  # the numbers of a version and of a partition
-_NO_METADATA: dict[str, str] = {}  # one for all, since most jobs have none; readers get copies
+_NO_METADATA: dict[str, str] = {}  # shared, since most jobs have none; readers get copies
 _SLACK = 64  # invalid entries of a heap that are not worth a rebuild
 
 _STATE = ("state", "run_at", "created_at", "due_at", "attempts", "crashes", "metadata", "finished_at", "errors")
@@ -26,7 +26,7 @@ _as_asked = attrgetter(*AS_ASKED)
 
 @dataclass(slots=True, eq=False, repr=False)
 class Node:
-    """What a `JobList` links: stored jobs and the list itself."""
+    """Element of a `JobList`: a stored job, or the list itself."""
 
     before: Node = field(init=False)
     after: Node = field(init=False)
@@ -37,43 +37,43 @@ class StoredJob(Node):
     """
     One stored job. Used under the store's lock only; readers get a `Job`.
 
-    Some fields mean something in some states only, and hold old values in the others.
+    Some fields have a meaning only in some states, and hold old values in the others.
     """
 
     id: str
     new: NewJob
     as_asked: tuple[object, ...]
-    """Fields that readers get as they are in `new`."""
+    """Values of the fields `AS_ASKED` of `new`."""
     metadata: dict[str, str]
     run_at: datetime
     created_at: datetime
     place: Place
     state: JobState
     deadline: datetime | None
-    """When the state ends by itself: due, expired, no longer kept. None while ready."""
+    """When the job is due, its lease expires, or its retention ends. None while ready."""
     ready_at: datetime
-    """Also while leased."""
+    """When the job became ready. Kept while it is leased."""
     serial: int
-    """The order in its list. Every move gives another one, so it also says which entry of a heap is valid."""
+    """Position in its list. Every move assigns a new one, so it also shows which entry of a heap is valid."""
     seconds: float | None = None
-    """How long a lease lasts, or a retry waits."""
+    """Duration of the lease, or delay of the retry."""
     attempts: int = 0
     crashes: int = 0
     errors: tuple[ErrorRecord, ...] = ()
     token: str = ""
-    """While leased, like `worker_id`."""
+    """Valid while leased, like `worker_id`."""
     worker_id: str = ""
     finished_at: datetime | None = None
-    """Once finished, like `result`."""
+    """Valid once finished, like `result`."""
     result: bytes | None = None
     home: JobList = field(init=False)
-    """The list that it is in."""
+    """The list that holds the job."""
     heap: DeadlineHeap | None = None
-    """The heap that it is in, None while ready."""
+    """The heap that holds the job. None while ready."""
 
     @classmethod
     def of(cls, new: NewJob, now: datetime, place: Place, serial: int) -> StoredJob:
-        """Make one that is scheduled, or ready when due, and in no list yet."""
+        """Make a stored job that is scheduled, or ready if due, and in no list yet."""
         run_at = new.run_at_from(now)
         waits = run_at > now
         return cls(
@@ -91,11 +91,11 @@ class StoredJob(Node):
         )
 
     def record(self, error: ErrorDetail, now: datetime) -> None:
-        """Keep *error* as that of the present attempt. Only the newest ten errors are kept."""
+        """Record *error* for the current attempt. Only the newest ten errors are kept."""
         self.errors = (*self.errors, ErrorRecord.of(error, attempt=self.attempts, at=now))[-MAX_ERRORS:]
 
     def job(self) -> Job:
-        """Return the job as it is now. Nothing in it is shared that a reader could change."""
+        """Return the job as it is now. A reader cannot change this object through the result."""
         state, deadline = self.state, self.deadline
         is_leased = state is JobState.LEASED
         return _job(
@@ -118,10 +118,10 @@ class StoredJob(Node):
 
 class JobList(Node):
     """
-    A doubly linked ring through the jobs themselves; the list is its own first and last node.
+    Doubly linked ring through the jobs themselves. The list is its own first and last node.
 
-    A deque would keep cancelled jobs until they reach its end, and an OrderedDict cannot be entered in the middle,
-    where the next page of a list begins. Serials ascend from first to last.
+    Serials ascend from first to last. A deque would keep cancelled jobs until they reach its end. An OrderedDict cannot
+    be iterated from the middle, where the next page of a list begins.
     """
 
     __slots__ = ("size",)
@@ -132,11 +132,11 @@ class JobList(Node):
 
     @property
     def first(self) -> StoredJob | None:
-        """The first job, None in an empty list."""
+        """The first job, None if the list is empty."""
         return self.after if isinstance(self.after, StoredJob) else None
 
     def add(self, stored: StoredJob, *, first: bool = False) -> None:
-        """Put *stored*, which is in no list, at the end or at the beginning."""
+        """Add *stored*, which is in no list, at the end or at the beginning."""
         before = self if first else self.before
         after = before.after
         stored.before, stored.after = before, after
@@ -145,15 +145,16 @@ class JobList(Node):
         self.size += 1
 
     def remove(self, stored: StoredJob) -> None:
-        """Take *stored* out."""
+        """Remove *stored*, which is in this list."""
         stored.before.after, stored.after.before = stored.after, stored.before
         self.size -= 1
 
     def after_serial(self, serial: float = float("-inf"), near: StoredJob | None = None) -> Iterator[StoredJob]:
         """
-        Iterate over the jobs with a higher serial. near: the job of this list that has the serial, if there is one.
+        Iterate over the jobs with a higher serial.
 
-        Without it, the jobs before the serial are walked over.
+        *near* is the job of this list with that serial, if there still is one. Without it, the iteration first has to
+        skip all jobs with a lower one.
         """
         node = self.after if near is None else near.after
         while isinstance(node, StoredJob):
@@ -164,11 +165,11 @@ class JobList(Node):
 
 class DeadlineHeap:
     """
-    A heap of deadlines with lazy deletion.
+    Heap of deadlines with lazy deletion.
 
     The entry of a removed job stays until it reaches the top, or until such entries outnumber the valid ones by a small
-    constant. The heap is then rebuilt, which costs each removal a constant. Entries hold ids, so that a removed job
-    does not stay in memory.
+    constant. The heap is then rebuilt, at a constant cost per removal. Entries hold ids, so that a removed job does not
+    stay in memory.
     """
 
     __slots__ = ("_entries", "_jobs", "size")
@@ -185,17 +186,17 @@ class DeadlineHeap:
         heappush(self._entries, (deadline, stored.serial, stored.id))
 
     def remove(self) -> None:
-        """Count one job less: one that has another serial by now, or was deleted."""
+        """Count one job less. Its new serial, or its deletion, has made its entry invalid."""
         self.size -= 1
         if len(self._entries) > 2 * self.size + _SLACK:
             self._rebuild()
 
     def change(self, stored: StoredJob, deadline: datetime) -> None:
         """
-        Give *stored* another deadline.
+        Change the deadline of *stored*.
 
-        A later one gets its entry only when the present entry reaches the top, so that leases that are renewed all the
-        time leave no entries behind.
+        A later deadline gets its entry only when the current entry reaches the top, so that leases that are renewed
+        often leave no entries behind.
         """
         is_earlier = stored.deadline is None or deadline < stored.deadline
         stored.deadline = deadline
@@ -205,7 +206,7 @@ class DeadlineHeap:
                 self._rebuild()
 
     def first(self) -> tuple[datetime, StoredJob] | None:
-        """The earliest deadline and its job, None if the heap is empty."""
+        """Return the earliest deadline and its job, None if the heap is empty."""
         entries = self._entries
         while entries:
             moment, serial, id = entries[0]

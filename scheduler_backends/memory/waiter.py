@@ -1,4 +1,4 @@
-"""The ability Wakeups: waiters within this process."""
+"""Waiters of the memory backend, for the ability Wakeups."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from scheduler.processes import PerProcess
 
 class MemoryWaiter:
     """
-    Waits on a signal of its own, never on the store's lock.
+    Waiter on its own signal, never on the store's lock.
 
     The signal is a SimpleQueue, whose put is safe in a signal handler; a Condition's notify is not. An item in it ends
-    a wait, and `_is_notified`, set first, says whether there was a reason.
+    a wait. `_is_notified` is set before and shows whether it was a notification or only an interrupt.
 
-    It enters *waiters*, the open ones of its backend. That set needs no lock, which a finaliser that closes a waiter
-    might find taken: to add to a set, to discard from it and to copy it are single steps of the interpreter.
+    The waiter adds itself to *waiters*, the open waiters of its backend. That set has no lock, which might be held when
+    a finaliser closes a waiter: adding, discarding and copying are single steps of the interpreter.
     """
 
     def __init__(self, waiters: set[MemoryWaiter], queues: Sequence[str]) -> None:
         self.queues = frozenset(queues)
         self._waiters = waiters
-        # A thread that does not exist in a forked child may hold the parent's signal.
+        # One per process: a thread that does not exist in a forked child may hold the parent's signal.
         self._signals: PerProcess[SimpleQueue[None]] = PerProcess()
         self._is_notified = self._closed = self._failed = False
         waiters.add(self)
@@ -48,30 +48,30 @@ class MemoryWaiter:
                 signal.get(timeout=seconds)
             while True:
                 signal.get_nowait()
-        # Cleared only where it was seen: a notification between these lines is for the next wait.
+        # Cleared only if it was seen, so that a later notification is left for the next wait.
         if self._is_notified:
             self._is_notified = False
             return WakeReason.ANY
         return WakeReason.NONE
 
     def notify(self) -> None:
-        """End the present or next wait with ANY."""
+        """End the current or next wait with ANY."""
         self._is_notified = True
         self.interrupt()
 
     def interrupt(self) -> None:
-        """End the present or next wait. Callable from any thread or signal handler."""
+        """End the current or next wait. May be called from any thread or signal handler."""
         signal = self._signals.get(SimpleQueue)
         if signal.empty():  # one item is enough
             signal.put(None)
 
     def close(self) -> None:
-        """End the present wait and all later ones."""
+        """End the current wait and all later ones."""
         self._closed = True
         self._waiters.discard(self)
         self.interrupt()
 
     def fail(self) -> None:
-        """End the present wait, and let later ones raise `BackendClosed`."""
+        """End the current wait, and make later ones raise `BackendClosed`."""
         self._failed = True
         self.interrupt()

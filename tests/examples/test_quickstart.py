@@ -11,7 +11,7 @@ QUICKSTART = ROOT / "examples" / "quickstart.py"
 
 
 def test_the_quick_start_sends_each_mail_once_and_ends():
-    """The one due now comes first; the one that fails twice goes out at its third attempt."""
+    """The mail due now is sent first; the mail that fails twice is sent at its third attempt."""
     done = subprocess.run(
         [sys.executable, "-W", "error", QUICKSTART], capture_output=True, text=True, timeout=60, check=False
     )

@@ -582,7 +582,7 @@ def test_a_stored_job_is_got(producer: Producer) -> None:
 @pytest.mark.parametrize("id", ["nosuch", "", "x" * 300, "a\x00b"])
 def test_a_job_that_is_not_kept_is_not_found(producer: Producer, id: str) -> None:
     producer.enqueue("send", id="1")
-    with pytest.raises(JobNotFound, match="'default' keeps no job"):
+    with pytest.raises(JobNotFound, match="'default' has no job"):
         producer.get("default", id)
 
 
