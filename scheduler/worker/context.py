@@ -101,7 +101,7 @@ class JobContext:
             raise JobInterrupted(self._reason)
 
     def cancel(self, reason: InterruptReason) -> None:
-        """Request the handler to end. Only the first call has an effect. Called by the worker, on any thread."""
+        """Request the handler to end. Only the first call has an effect. Thread-safe."""
         with self._lock:
             if self._reason is not None:
                 return
@@ -117,7 +117,7 @@ class JobContext:
         return interrupt is None or interrupt()
 
     def on_cancel(self, interrupt: Callable[[], bool]) -> None:
-        """Call *interrupt* when the context is cancelled, or now if it already is. It returns True once it is done."""
+        """Call *interrupt* when the context is cancelled, or now if it already is. It must return True when done."""
         with self._lock:
             self._interrupt = interrupt
             cancelled = self._reason is not None

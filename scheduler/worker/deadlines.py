@@ -21,7 +21,7 @@ _DEPTH = 50  # frames of a stuck handler that are logged
 
 
 class Deadlines:
-    """Watches the deadlines of running handlers. `watch` is the duty of the deadlines' thread."""
+    """Supervision of the deadlines of running handlers. `watch` is the duty of the deadlines' thread."""
 
     def __init__(self, run: Run, inflight: InFlight, runner: JobRunner) -> None:
         self._run = run

@@ -67,7 +67,7 @@ class InFlight:
 
     Callers by thread: pump: wanted, trial_left, suspect_since, holds, take_in, unsent, keep, forget · pool threads:
     begin, finish · heartbeat: renewable, mark_lost · deadlines: give_up, release_overdue, watch · any: the counts,
-    room, start_no_more. No store, handler or hook is called under the lock.
+    free_capacity, start_no_more. No store, handler or hook is called under the lock.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class InFlight:
         with self._lock:
             return len(self._buffered) + len(self._started) - self._stuck
 
-    def room(self) -> int:
+    def free_capacity(self) -> int:
         """Return how many more jobs may be leased now."""
         with self._lock:
             buffer = self._queue_buffer if self._prefetching else 0
@@ -129,9 +129,9 @@ class InFlight:
     def wanted(self, batch_size: int) -> int:
         """Return how many jobs to lease now, at most *batch_size*."""
         with self._lock:
-            room = min(batch_size, self.room())
+            free = min(batch_size, self.free_capacity())
             # While every thread has its next job buffered, a lease of less than a batch is not worth a call.
-            return 0 if room < batch_size and len(self._buffered) >= self._concurrency else room
+            return 0 if free < batch_size and len(self._buffered) >= self._concurrency else free
 
     def trial_left(self) -> float:
         """
@@ -234,7 +234,7 @@ class InFlight:
 
     def finish(self, held: HeldJob, outcome: Outcome) -> HeldJob | None:
         """
-        Queue the outcome of *held*, and return the next job as `begin` does.
+        Add the outcome of *held* to the unsent ones, and return the next job as `begin` does.
 
         The outcome is dropped if the lease is lost or the job was given up.
         """
@@ -276,7 +276,11 @@ class InFlight:
     # ---- the deadlines
 
     def give_up(self, held: HeldJob, outcome: Outcome) -> bool:
-        """Queue *outcome* without waiting for the handler. Return False if the handler has returned in the meantime."""
+        """
+        Add *outcome* to the unsent ones, without waiting for the handler of *held*.
+
+        Returns False if the handler has returned in the meantime.
+        """
         with self._lock:
             if held not in self._started or held.given_up:
                 return False

@@ -66,17 +66,17 @@ class Interruptible(Run):
         # No lock guards these: CPython switches threads only at calls, loops and the starts of functions, and the code
         # below that must be atomic has none of them. The exception that is raised here could leave such a lock held.
         self.depth = 1  # 0 = inside the function and outside of critical sections
-        self._asked = self._raised = self._over = False
+        self._requested = self._raised = self._over = False
         self._thread = threading.get_ident()
 
     def interrupt(self) -> bool:
         """
-        Raise `JobInterrupted` in the thread that created this object, during its `run`. Any thread.
+        Raise `JobInterrupted` in the thread that created this object, during its `run`. Thread-safe.
 
         Returns False until that run is over. Repeat the call until then: it may not have been possible to raise the
         exception, or the interpreter may have dropped it. On the thread itself it is raised at once, if possible.
         """
-        self._asked = True
+        self._requested = True
         if threading.get_ident() == self._thread:
             self.left()
         elif not self._raised:
@@ -88,7 +88,7 @@ class Interruptible(Run):
 
     def left(self) -> None:
         """Raise an interrupt that waited for the end of a critical section, unless it must not land here either."""
-        if self._asked and not self._raised and self.depth == 0 and _may_land(outwards(sys._getframe(2))):  # noqa: SLF001 - documented
+        if self._requested and not self._raised and self.depth == 0 and _may_land(outwards(sys._getframe(2))):  # noqa: SLF001 - documented
             self._raised = True
             raise _Raised
 
@@ -118,7 +118,7 @@ class Interruptible(Run):
             outer.depth += 1
         try:
             self.depth = 0
-            if self._asked and not self._raised:
+            if self._requested and not self._raised:
                 self._raised = True
                 raise _Raised  # noqa: TRY301 - requested before the function began: handled as if raised inside
             result = function()

@@ -96,12 +96,12 @@ class Lifecycle:
 
     @property
     def health(self) -> Health:
-        """The current state of the run. Any thread."""
+        """The current state of the run. Thread-safe."""
         stopping = self.shutdown.requested
         return Health(
             running=True,
             stopping=stopping,
-            leasing=not stopping and self.inflight.room() > 0,
+            leasing=not stopping and self.inflight.free_capacity() > 0,
             held=self.inflight.held,
             stuck=self.inflight.stuck,
             outage=self._run.outage.seconds,
@@ -110,7 +110,7 @@ class Lifecycle:
     # ---- the thread that runs the worker
 
     def work(self) -> Report:
-        """Run until a stop is requested or an error ends the run, which is raised after an orderly end."""
+        """Run until a stop is requested or an error ends the run. Raise that error after an orderly end."""
         interrupted: KeyboardInterrupt | None = None
         try:
             try:
@@ -184,7 +184,7 @@ class Lifecycle:
             self._pump.settle_all()
         except BaseException as error:  # noqa: BLE001 - the run raises it after an orderly end
             self.shutdown.crashed(error)
-            # Nothing can be recorded any more, so handlers need not be given long.
+            # Nothing can be recorded any more, so handlers get only a short time.
             self.shutdown.request(self._run.config.timeout_grace)
             while self.inflight.unfinished and not self.shutdown.given_up:
                 self._run.wake_event.wait(math.inf)

@@ -1,4 +1,4 @@
-"""Wakes the worker's threads when the store has new work."""
+"""Wake-ups of the worker's threads by notifications of the store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST_WAIT = 30.0  # seconds; a long wait costs nothing, and a stop interrupt
 
 class Listener:
     """
-    Waits for notifications of the store. `listen` is the duty of the wake-up thread; `interrupt` ends its wait.
+    Listener for notifications of the store. `listen` is the duty of the wake-up thread; `interrupt` ends its wait.
 
     The waiter has its own connection. It is created and closed on that thread. So a store that is unavailable when the
     worker starts is retried as at any other time, and a waiter that does not return delays no other thread.
@@ -67,7 +67,7 @@ class Listener:
         self._sooner()
 
     def interrupt(self) -> None:
-        """Make the current and every later `listen` return at once. Any thread."""
+        """Make the current and every later `listen` return at once. Thread-safe."""
         self._interrupted = True
         waiter = self._waiter  # another thread may replace it
         if waiter is not None:

@@ -21,7 +21,7 @@ _LONGEST = 64 * 1024  # characters of a traceback in a log
 
 
 def log_start(logger: GuardedLogger, config: WorkerConfig, types: Sequence[str], backend: Backend) -> None:
-    """Log the worker's id, queues, job types, store and version in one line. The repr of a store has no password."""
+    """Log the start in one line: the worker's id, queues, threads, job types, store and version."""
     if not types:
         logger.warning("This worker has no handlers: it puts every job back for another worker")
     if not logger.isEnabledFor(logging.INFO):
@@ -32,7 +32,7 @@ def log_start(logger: GuardedLogger, config: WorkerConfig, types: Sequence[str],
         _listed(config.queues),
         config.concurrency,
         _listed(types) or "none",
-        backend,
+        backend,  # its repr contains no password
         scheduler.__version__,
     )
 
@@ -54,7 +54,7 @@ def fields(job: Job) -> dict[str, object]:
 
 class JobLog:
     """
-    Logs failed and dead jobs.
+    Log of failed and dead jobs.
 
     errors: "message" logs the class and message of an error and, if the job is dead, its traceback. "kind" logs only
     the class, since messages and tracebacks may quote the data of a job.

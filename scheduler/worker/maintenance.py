@@ -32,7 +32,7 @@ _AFTER_EXPIRY = 0.01  # seconds: workers that renew a moment late keep their job
 
 
 class Heartbeat:
-    """Renews all leases that the worker holds."""
+    """Renewal of all leases that the worker holds."""
 
     def __init__(self, run: Run, inflight: InFlight) -> None:
         self._run = run
@@ -55,7 +55,7 @@ class Heartbeat:
 
 
 class Promoter:
-    """Promotes due jobs."""
+    """Promotion of due jobs."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -92,7 +92,7 @@ class Promoter:
 
 
 class Recoverer:
-    """Recovers jobs whose leases have expired, and trims finished jobs that retention no longer keeps."""
+    """Recovery of jobs whose leases have expired, and trimming of finished jobs beyond their retention."""
 
     def __init__(self, run: Run) -> None:
         self._run = run

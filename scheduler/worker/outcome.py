@@ -1,4 +1,4 @@
-"""Outcomes of jobs' runs: how they are recorded, and how exceptions are described in them."""
+"""Outcomes of jobs: how they are recorded, and how exceptions are described in them."""
 
 from __future__ import annotations
 

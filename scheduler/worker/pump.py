@@ -23,7 +23,7 @@ _APART_DELAY = (0.1, 0.3)  # seconds for which a second suspect is put back
 
 class Pump:
     """
-    Records outcomes, leases jobs and wakes threads for them, once per `turn`. Used by one thread.
+    The pump. Each `turn` records outcomes, leases jobs and wakes threads for them. Used by one thread.
 
     No other thread records outcomes: that takes fewer calls, and a slow or unavailable store limits leasing by itself,
     because jobs with unrecorded outcomes count as held.
@@ -80,8 +80,8 @@ class Pump:
         """
         Release the jobs of a lease call whose result was lost. Return False if there is no such call.
 
-        Call this after `start_no_more`. The lease call is repeated with a limit of one: a repeated call returns all
-        jobs that its token holds.
+        Call `start_no_more` first. The lease call is repeated with a limit of one: a repeated call returns all jobs
+        that its token holds.
         """
         if self._unanswered is None:
             return False
@@ -89,7 +89,7 @@ class Pump:
         return True
 
     def settle_all(self) -> None:
-        """Record outcomes until nothing is held; try once more after the time is up. Needs `start_no_more` before."""
+        """Record outcomes until nothing is held; try once more after the time is up. Call `start_no_more` first."""
         back_off = BackOff()
         failures = 0
         while True:

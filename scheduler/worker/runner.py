@@ -37,14 +37,14 @@ from scheduler.worker.outcome import Outcome, Verdict, describe, describe_signal
 from scheduler.worker.threads import Run
 
 UNKNOWN_TYPE_WAITING = "UnknownTypeWaiting"
-"""Kind of the error that marks when a worker first leased such a job. `unknown_type_timeout` counts from it."""
+"""Kind of the error that marks the first lease of a job without a handler. `unknown_type_timeout` counts from it."""
 
 _FALLBACK = RetryPolicy()
 _NOT_RUN = (Awaitable, GeneratorType, AsyncGeneratorType)
 
 
 class JobRunner:
-    """Runs handlers on the calling thread. All handler threads of a process share one runner."""
+    """Runner of handlers, on the calling thread. All handler threads of a process share one runner."""
 
     def __init__(self, run: Run, handlers: Handlers, serializer: Serializer) -> None:
         self._config = run.config
@@ -147,7 +147,7 @@ class JobRunner:
         try:
             encoded = self._serializer.dumps(result)
             if type(encoded) is not bytes:
-                raise TypeError(f"the serializer returned {type(encoded).__name__}, not bytes")  # noqa: TRY301 - as its own
+                raise TypeError(f"the serializer returned {type(encoded).__name__}, not bytes")  # noqa: TRY301 - like its own errors
         except BaseException as error:  # noqa: BLE001 - the job has succeeded, even if encoding its result raises
             self._log.result_dropped(lease.job, describe(error))
             return None

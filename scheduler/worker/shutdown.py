@@ -22,7 +22,7 @@ _SHARE = 4  # at most a quarter of the time is kept for handlers that end when t
 
 
 class OwnThreads(threading.local):
-    """Marks the threads of a worker's runs. They may request a stop, but must not wait for it."""
+    """Marks of the threads of a worker's runs. These may request a stop, but must not wait for it."""
 
     entered = False
 
@@ -84,7 +84,7 @@ class Shutdown:
             plain = isinstance(error, BackendClosed | NotSupported | SchemaMismatch | WorkerCrashed)
             reason = printable(summary(describe(error)))
             self._logger.error("The worker stops: %s", reason, exc_info=None if plain else error)
-        # Nothing can be recorded in a closed backend, so handlers need not be given long.
+        # Nothing can be recorded in a closed backend, so handlers get only a short time.
         closed = issubclass(type(error), BackendClosed)
         self.request(self._config.timeout_grace if closed else None)
 
@@ -105,7 +105,7 @@ class Shutdown:
     # ---- the thread that runs the worker
 
     def begin(self) -> None:
-        """Register the run, which has begun. From now on, the exit of the interpreter ends it first."""
+        """Register the run, which has begun. From now on, the exit of the interpreter first ends the run."""
         _running.get(set).add(self)
         # Registered again, to be called before all that the program has registered, such as closing the backend.
         atexit.unregister(_end_all)

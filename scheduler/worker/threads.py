@@ -77,11 +77,11 @@ class Ticker:
         self._thread.start()
 
     def set(self) -> None:
-        """End the pause between two calls of the duty. Any thread."""
+        """End the pause between two calls of the duty. Thread-safe."""
         self.wake_event.set()
 
     def stop(self) -> None:
-        """Request that the thread ends after the current call of the duty. Any thread."""
+        """Request that the thread ends after the current call of the duty. Thread-safe."""
         self._stopping = True
         self.wake_event.set()
         try:

@@ -29,7 +29,7 @@ class WakeEvent:
         self._not_set.acquire()
 
     def set(self) -> None:
-        """Wake the waiting thread, now or at its next wait. Change the state that it reads before."""
+        """Wake the waiting thread, now or at its next wait. Change the state that the thread reads first."""
         # If it is already set, the waiting thread still wakes after this call.
         if self._not_set.locked():
             with suppress(RuntimeError):  # another thread has set it in between
@@ -52,7 +52,7 @@ class Latch:
         self._event = WakeEvent()
 
     def set(self) -> None:
-        """Set the event and wake all waiting threads. Any thread."""
+        """Set the event and wake all waiting threads. Thread-safe."""
         self._set = True
         self._event.set()
 

@@ -72,7 +72,7 @@ class Worker:
         self._starting = threading.Lock()  # guards the step from not running to running
         self._own = OwnThreads()
         self._lifecycle: Lifecycle | None = None
-        self._asked: float | None = None  # timeout of a stop that was requested before the run
+        self._stop_timeout: float | None = None  # timeout of a stop that was requested before the run
         self._background: Background | None = None
 
     # ---- handlers
@@ -165,13 +165,13 @@ class Worker:
     def _work(self, lifecycle: Lifecycle) -> Report:
         self._own.enter()
         try:
-            if (asked := self._asked) is not None:  # requested before the run began, or while it began
-                lifecycle.shutdown.request(asked)
+            if (timeout := self._stop_timeout) is not None:  # requested before the run began, or while it began
+                lifecycle.shutdown.request(timeout)
             lifecycle.shutdown.begin()
             return lifecycle.work()
         finally:
             self._own.entered = False
-            self._asked = None
+            self._stop_timeout = None
             self._lifecycle = None
             lifecycle.shutdown.finish()
 
@@ -184,12 +184,12 @@ class Worker:
         Request that the current run, or else the next one, ends within *timeout* seconds. Returns at once.
 
         None means `shutdown_grace`, inf means after the last handler has returned. A later call can only shorten the
-        time. May be called on any thread, also inside handlers and signal handlers.
+        time. Safe to call on any thread, also inside handlers and signal handlers.
         """
         seconds = self._seconds(timeout, at_most=math.inf)
         lifecycle = self._here()
         if lifecycle is None:
-            self._asked = seconds if self._asked is None else min(seconds, self._asked)
+            self._stop_timeout = seconds if self._stop_timeout is None else min(seconds, self._stop_timeout)
             lifecycle = self._here()  # a run that began in between may have read the request too early
         if lifecycle is not None:
             lifecycle.shutdown.request(seconds)
@@ -221,7 +221,7 @@ class Worker:
 
     @property
     def health(self) -> Health:
-        """The current state of the worker. May be read on any thread."""
+        """The current state of the worker. Thread-safe."""
         return Health() if (lifecycle := self._here()) is None else lifecycle.health
 
     # ---- in the background
