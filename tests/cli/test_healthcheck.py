@@ -157,7 +157,7 @@ def test_failures_of_a_kind_are_logged_once_a_minute(caplog, monkeypatch):
         failures.add(kind, "why")
     now = 61.0
     failures.add("A", "why")
-    assert [message.partition("answer: ")[2] for message in caplog.messages] == [
+    assert [message.partition("respond: ")[2] for message in caplog.messages] == [
         "A: why", "B: why", "A: why (2 more since the last such line)",
     ]  # fmt: skip
 
