@@ -1,8 +1,8 @@
 """
-The cost of the library, measured beside a baseline.
+Benchmarks of the library, measured against baselines.
 
     python -m benchmarks.NAME --backend URL [--repeat N] [--json]
 
-Each benchmark names measures; most have a baseline: the least that any program would pay for the same, run alternately
-with the measure. Compare ratios of one run, never absolute figures of two runs.
+Each benchmark has one or more measures. Most have a baseline: the least that any program would pay for the same work.
+Measure and baseline run alternately. Compare ratios of one run, never absolute figures of two runs.
 """

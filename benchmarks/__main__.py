@@ -1,5 +1,5 @@
 """
-All benchmarks, or those named, one after the other, each in a process of its own.
+Run all benchmarks, or the named ones, one after the other, each in a new process.
 
     python -m benchmarks [NAME...] [--backend URL] [--repeat N] [--json]
 """
@@ -26,12 +26,12 @@ NAMES = (
 
 
 def main(arguments: list[str]) -> int:
-    """Run what is named before the first option, by default all; return the worst exit code."""
+    """Run the benchmarks named before the first option, by default all. Return the highest exit code."""
     count = next((number for number, word in enumerate(arguments) if word.startswith("-")), len(arguments))
     names, options = arguments[:count] or NAMES, arguments[count:]
     unknown = [name for name in names if not (Path(__file__).parent / f"{name}.py").exists()]
     if unknown:
-        print(f"there is no benchmark {', '.join(unknown)}; all: {', '.join(NAMES)}", file=sys.stderr)
+        print(f"unknown benchmark {', '.join(unknown)}; known: {', '.join(NAMES)}", file=sys.stderr)
         return 2
     commands = ([sys.executable, "-m", f"benchmarks.{name}", *options] for name in names)
     return max(subprocess.run(command, check=False).returncode for command in commands)  # noqa: S603 - our own

@@ -1,4 +1,4 @@
-"""Cost of due jobs beside 200 times as many that are not due; --size is the number of due jobs."""
+"""Cost of due jobs in a queue with 200 times as many jobs that are not due. --size: the number of due jobs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from benchmarks.measure import JOBS_PER_SECOND, MILLISECONDS, Baseline, Measure
 from scheduler.backend import Backend
 from scheduler.jobs import NewJob, Priority
 
-NOT_DUE = 200  # for each that is due
+NOT_DUE = 200  # jobs for each due job
 BATCH = 64
 
 
 def measures(bench: BenchmarkStore) -> Iterator[Measure]:
-    """Promote, lease and complete all due jobs, and one lease call only; the baseline has no backlog."""
+    """Yield a cycle of promote, lease and complete, and one lease call. The baseline has no backlog."""
     apart = {} if bench.store == "memory" else {"prefix": "bench_backlog_"}
     full = bench.open(**apart)
     queue = bench.new_queue()
@@ -39,7 +39,7 @@ def measures(bench: BenchmarkStore) -> Iterator[Measure]:
 
 
 def _fill(backend: Backend, queue: str, count: int) -> None:
-    """Enqueue jobs due in one to two hours, of all priorities: a naive lease would read the urgent ones first."""
+    """Enqueue jobs of all priorities, due in one to two hours: a naive lease would read the urgent ones first."""
     for start in range(0, count, SLICE):
         backend.enqueue(
             [
@@ -56,7 +56,7 @@ def _fill(backend: Backend, queue: str, count: int) -> None:
 
 
 def drain(bench: BenchmarkStore, backend: Backend, queue: str) -> dict[str, float]:
-    """Return seconds a due job, and seconds of one lease call."""
+    """Return the seconds per due job, and the seconds per lease call."""
     bench.fill(backend, queue, bench.size)
     start = time.perf_counter()
     leasing, calls, done = 0.0, 0, 0

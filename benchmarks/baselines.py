@@ -1,7 +1,8 @@
 """
-The baselines: the least that any program would pay for the same on the same store. They never change with the library.
+Baselines: the least that any program would pay for the same work on the same store.
 
-Each returns seconds an item, and takes some tenths of a second, so that it can run before every repeat.
+They do not change when the library changes. Each returns seconds per item, and takes some tenths of a second, so that
+it can run before every repeat.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ KINDS: Mapping[str, str] = {
     "postgresql+psycopg": "postgres",
     "sqlite": "sqlite",
 }
-"""URL scheme → kind of store, for stores that have baselines."""
+"""Kind of store by URL scheme, for stores that have baselines."""
 
 
 def submit(_url: str = "", *, count: int = 20_000) -> float:
-    """ThreadPoolExecutor(8), a function that does nothing, futures dropped, the pool's exit included."""
+    """Submit no-op functions to a ThreadPoolExecutor(8), and wait for its end. Futures are dropped."""
     start = time.perf_counter()
     with ThreadPoolExecutor(8) as pool:
         for _ in range(count):
@@ -55,5 +56,5 @@ _BASELINES: Mapping[str, Callable[[str], float]] = {
 
 
 def baseline(name: str, url: str) -> Baseline:
-    """Return the baseline *name* for the server or file of a backend's *url*."""
+    """Return the baseline *name* on the server or file of a backend's *url*."""
     return Baseline(name=name, run=partial(_BASELINES[name], url))

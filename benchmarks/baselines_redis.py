@@ -1,4 +1,4 @@
-"""Baselines on Redis and Valkey: redis-py with hiredis, its defaults, one connection."""
+"""Baselines on Redis and Valkey: redis-py with hiredis, default options, one connection."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from urllib.parse import parse_qs, urlsplit, urlunsplit
 if TYPE_CHECKING:
     from redis import Redis
 
-VALUE = b"x" * 225  # what a job's record takes
+VALUE = b"x" * 225  # the size of a job's record
 BATCH = 64
 
 
 @contextmanager
 def client(url: str) -> Iterator[tuple[Redis, str]]:
-    """Yield a client for the server of *url*, without the backend's options, and a key that is deleted at the end."""
+    """Yield a client for the server of *url*, without options of the backend, and a key that is deleted at the end."""
     import redis  # noqa: PLC0415 - benchmarks of other stores run without it
 
     parts = urlsplit(url)
@@ -36,12 +36,12 @@ def client(url: str) -> Iterator[tuple[Redis, str]]:
 
 
 def f1(url: str, *, rounds: int = 100) -> float:
-    """An item is one LPUSH plus one RPOP: 64 LPUSH, then 64 RPOP, in each pipeline."""
+    """Return seconds per LPUSH plus RPOP. Each pipeline has 64 LPUSH, then 64 RPOP."""
     return _pipelines(url, rounds, pop=True)
 
 
 def lpush(url: str, *, rounds: int = 100) -> float:
-    """An item is one LPUSH, 64 in each pipeline."""
+    """Return seconds per LPUSH, 64 in each pipeline."""
     return _pipelines(url, rounds, pop=False)
 
 
@@ -59,7 +59,7 @@ def _pipelines(url: str, rounds: int, *, pop: bool) -> float:
 
 
 def ping(url: str, *, count: int = 2_000) -> float:
-    """An item is one PING."""
+    """Return seconds per PING."""
     with client(url) as (connection, _):
         start = time.perf_counter()
         for _ in range(count):
@@ -68,21 +68,21 @@ def ping(url: str, *, count: int = 2_000) -> float:
 
 
 def blpop(url: str, *, count: int = 200) -> float:
-    """Median time from an LPUSH until a blocked client's BLPOP returns."""
+    """Return the median seconds from an LPUSH until the BLPOP of a blocked client returns."""
     arrivals: SimpleQueue[float] = SimpleQueue()
 
     def receive() -> None:
         with client(url) as (receiver, _):
             for _ in range(count):
-                receiver.blpop([key], timeout=4)  # below the client's own time-out of 5 s
+                receiver.blpop([key], timeout=4)  # below the client's default timeout of 5 s
                 arrivals.put(time.perf_counter())
 
     with client(url) as (connection, key):
-        thread = threading.Thread(target=receive, name="blpop")  # ends after so many
+        thread = threading.Thread(target=receive, name="blpop")  # ends after *count* calls
         thread.start()
         taken = []
         for _ in range(count):
-            time.sleep(0.002)  # until it is blocked again
+            time.sleep(0.002)  # until the receiver is blocked again
             start = time.perf_counter()
             connection.lpush(key, VALUE)
             taken.append(arrivals.get(timeout=10) - start)

@@ -1,4 +1,4 @@
-"""Baselines on PostgreSQL (psycopg) and SQLite (sqlite3): one connection, on the store's own table where stated."""
+"""Baselines on PostgreSQL (psycopg) and SQLite (sqlite3): one connection, some on the store's own table."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _PAYLOAD = b"x" * 60
 
 class _Row(NamedTuple):
     """
-    The columns that the store's own INSERT fills for a plain job.
+    Columns that the store's own INSERT fills for a plain job.
 
-    It was due in 1970, in a queue without workers.
+    The job was due in 1970. Its queue has no workers.
     """
 
     queue: str
@@ -50,7 +50,7 @@ def _rows(count: int) -> list[_Row]:
 
 
 def insert_commit(url: str, *, count: int = 1_000) -> float:
-    """An item is one INSERT into the store's job table, and its commit."""
+    """Return seconds per INSERT into the store's job table, with its commit."""
     rows = _rows(count)
     with (_sqlite_inserter if _is_sqlite(url) else _postgres_inserter)(url, rows[0].queue) as insert:
         start = time.perf_counter()
@@ -60,7 +60,7 @@ def insert_commit(url: str, *, count: int = 1_000) -> float:
 
 
 def select_and_insert(url: str, *, count: int = 500) -> float:
-    """An item is one SELECT 1, and one INSERT and its commit."""
+    """Return seconds per SELECT 1 plus INSERT, with its commit."""
     with _sqlite(url) if _is_sqlite(url) else postgres(url) as connection:
         start = time.perf_counter()
         for _ in range(count):
@@ -70,7 +70,7 @@ def select_and_insert(url: str, *, count: int = 500) -> float:
 
 
 def skip_locked(url: str, *, rounds: int = 100) -> float:
-    """An item is one of 64 rows that one statement deletes, chosen FOR UPDATE SKIP LOCKED, from a plain table."""
+    """Return seconds per row of a DELETE of 64 rows from a plain table, selected FOR UPDATE SKIP LOCKED."""
     with postgres(url) as connection, _own_table(connection, url) as table:
         connection.execute(
             _composed("INSERT INTO {} SELECT n, %s FROM generate_series(1, %s) AS n", table), [_PAYLOAD, rounds * BATCH]
@@ -88,7 +88,7 @@ def skip_locked(url: str, *, rounds: int = 100) -> float:
 
 
 def copy(url: str, *, count: int = 10_000) -> float:
-    """An item is one row of a COPY of 10,000 into the store's job table, and its commit."""
+    """Return seconds per row of a COPY of 10,000 rows into the store's job table, with its commit."""
     rows = _rows(count)
     with postgres(url) as connection:
         table = _job_table(url)
@@ -156,7 +156,7 @@ def _composed(statement: str, table: Composed) -> Composed:
 
 @contextmanager
 def postgres(url: str) -> Iterator[Connection]:
-    """A connection to the server of *url*, without the backend's options."""
+    """Connect to the server of *url*, without options of the backend."""
     import psycopg  # noqa: PLC0415 - as above
 
     plain = urlunsplit(urlsplit(url)._replace(scheme="postgresql", query=""))

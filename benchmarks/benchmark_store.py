@@ -1,4 +1,4 @@
-"""The store that is measured, and the jobs of a benchmark in it."""
+"""The measured store, and the jobs that a benchmark puts into it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from scheduler.states import JobState
 TYPE = "benchmark.nothing"
 PAYLOAD = b'{"to": "someone@example.org", "subject": "a letter for you"}'  # 60 bytes
 PROBE = "bench-probe"
-LEASE = 60.0  # seconds: longer than any repeat
-SLICE = 1_000  # jobs of one call where the size of calls is not what is measured
+LEASE = 60.0  # seconds; longer than any repeat
+SLICE = 1_000  # jobs per call where the size of calls is not measured
 
 
 class BenchmarkStore:
     """
-    One store for one run of a benchmark.
+    Store for one run of a benchmark.
 
-    size: of a repeat, in jobs unless a benchmark says otherwise. batch: jobs of a worker's call.
+    size: size of a repeat, in jobs unless the benchmark defines it otherwise. batch: jobs per call of a worker.
     """
 
     def __init__(self, url: str, *, size: int, batch: int = 64) -> None:
@@ -38,27 +38,27 @@ class BenchmarkStore:
         self.backend = self.open()
 
     def open(self, **options: str) -> Backend:
-        """Open another backend on the store (on memory: a new, empty store), with further URL options."""
+        """Open another backend on the store with further URL options. On memory this is a new, empty store."""
         backend = backend_from_url(with_options(self.url, **options))
-        backend.stats([PROBE])  # connects, and makes the tables that baselines use too
+        backend.stats([PROBE])  # connects, and creates the tables that baselines use too
         return backend
 
     def baseline(self, **names: str) -> Baseline | None:
-        """Return the baseline for this store, None if it has none. *names*: kind of store = name in `baselines`."""
+        """Return the baseline for this store, None if it has none. *names*: baseline names by kind of store."""
         name = names.get(self.store)
         return baselines.baseline(name, self.url) if name else None
 
     def new_queue(self) -> str:
-        """Return the name of a new queue, which is emptied at the end."""
+        """Return the name of a new queue. It is emptied at the end."""
         self._queues.append(f"bench-{uuid.uuid4().hex[:12]}")
         return self._queues[-1]
 
     def forget(self, queue: str) -> None:
-        """Do not empty *queue* at the end: it is empty."""
+        """Do not empty *queue* at the end, because it is empty."""
         self._queues.remove(queue)
 
     def new_jobs(self, queue: str, count: int, *, delay: float | None = None) -> list[NewJob]:
-        """Build jobs of 60 bytes for a handler that does nothing."""
+        """Return *count* jobs with 60 bytes of payload, for a handler that does nothing."""
         return [NewJob(type=TYPE, payload=PAYLOAD, queue=queue, delay=delay) for _ in range(count)]
 
     def fill(self, backend: Backend, queue: str, count: int, *, delay: float | None = None) -> None:
@@ -76,7 +76,7 @@ class BenchmarkStore:
 
 
 def with_options(url: str, **options: str) -> str:
-    """Add query parameters to *url*, unless it has them."""
+    """Return *url* with further query parameters. Those that it already has stay."""
     base, _, query = url.partition("?")
     given = dict(parse_qsl(query))
     more = {**options, **given}
@@ -84,15 +84,15 @@ def with_options(url: str, **options: str) -> str:
 
 
 def lease(backend: Backend, queue: str, limit: int) -> list[Lease]:
-    """Lease up to *limit* jobs; none = the queue has no ready job."""
+    """Lease up to *limit* jobs. Return none if the queue has no ready job."""
     return list(backend.lease([queue], token=new_token(), worker_id="benchmark", duration=LEASE, limit=limit))
 
 
 def complete(backend: Backend, leases: list[Lease]) -> None:
-    """Complete all *leases*."""
+    """Complete all *leases*. Raise an error if one is refused."""
     refused = backend.complete([Completion(lease=one) for one in leases])
     if refused:
-        raise RuntimeError(f"{len(refused)} leases were refused: this was no fair run")
+        raise RuntimeError(f"{len(refused)} leases were refused: the run is invalid")
 
 
 def empty(backend: Backend, queue: str) -> None:

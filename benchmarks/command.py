@@ -1,4 +1,4 @@
-"""The command line that every benchmark has."""
+"""Command line of the benchmarks."""
 
 from __future__ import annotations
 
@@ -16,16 +16,25 @@ Plan = Callable[[BenchmarkStore], Iterable[Measure]]
 
 def main(description: str | None, plan: Plan, *, size: int, arguments: Sequence[str] | None = None) -> int:
     """
-    Run the measures of *plan* as the command line says, and print each when it is done.
+    Run the measures of *plan* with the options of the command line, and print each result.
 
-    size: of a repeat, unless --size says otherwise: jobs, or what *description* says.
+    Args:
+        description: Text for --help.
+        plan: Yields the measures for a store.
+        size: Default of --size, in jobs unless *description* defines it otherwise.
+        arguments: Command line. None means that of the process.
+
+    Returns:
+        The exit code.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backend", default="memory://", metavar="URL", help="the store (default: memory://)")
-    parser.add_argument("--repeat", type=_count, default=5, metavar="N", help="medians of so many repeats (default: 5)")
+    parser.add_argument(
+        "--repeat", type=_count, default=5, metavar="N", help="repeats to take the medians of (default: 5)"
+    )
     parser.add_argument("--size", type=_count, default=size, metavar="N", help=f"size of a repeat (default: {size:,})")
-    parser.add_argument("--batch", type=_count, default=64, metavar="N", help="jobs of a worker's call (default: 64)")
-    parser.add_argument("--json", action="store_true", help="one object a line")
+    parser.add_argument("--batch", type=_count, default=64, metavar="N", help="jobs per call of a worker (default: 64)")
+    parser.add_argument("--json", action="store_true", help="print one object per line")
     chosen = parser.parse_args(arguments)
     try:
         with BenchmarkStore(chosen.backend, size=chosen.size, batch=chosen.batch) as bench:

@@ -1,4 +1,4 @@
-"""Counters of the servers themselves."""
+"""Request counters of the servers."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from benchmarks.baselines_sql import postgres
 @contextmanager
 def requests(url: str) -> Iterator[Callable[[], int] | None]:
     """
-    Yield a function that returns how many requests the server has read, except this client's; None without a server.
+    Yield a function that returns how many requests the server has read. Yield None for stores without a server.
 
-    Redis: reads, so a pipeline counts once. PostgreSQL: transactions, with a second's delay.
+    Requests of this client are not counted. On Redis these are reads, so a pipeline counts once. On PostgreSQL these
+    are transactions, which appear with a delay of a second.
     """
-    own = itertools.count()  # each reading is a request, which the next one counts too
+    own = itertools.count()  # each reading is a request, which the next reading includes
     kind = KINDS.get(url.partition(":")[0])
     if kind == "redis":
         with client(url) as (connection, _):
-            connection.ping()  # connecting sends requests as well
+            connection.ping()  # connecting sends requests too
             yield lambda: int(connection.info("stats")["total_reads_processed"]) - next(own)
     elif kind == "postgres":
         with postgres(url) as session:

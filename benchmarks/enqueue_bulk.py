@@ -1,4 +1,4 @@
-"""Enqueueing many jobs: 64 a call by the bare store, and all of --size in one call of a producer."""
+"""Cost of enqueueing many jobs: 64 per call of the store, and all of --size in one call of a producer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BATCH = 64
 
 
 def measures(bench: BenchmarkStore) -> Iterator[Measure]:
-    """A small batch, dominated by its round trip, and a large one, dominated by the store."""
+    """Yield a small batch, dominated by the round trip, and a large one, dominated by the store."""
     yield Measure(
         name=f"enqueue_{BATCH}",
         unit=MICROSECONDS,
@@ -32,7 +32,7 @@ def measures(bench: BenchmarkStore) -> Iterator[Measure]:
 
 
 def in_batches(bench: BenchmarkStore) -> float:
-    """Return seconds a job. The jobs are built before."""
+    """Return seconds per job. Building the jobs is not measured."""
     queue = bench.new_queue()
     jobs = bench.new_jobs(queue, bench.size)
     start = time.perf_counter()
@@ -44,7 +44,7 @@ def in_batches(bench: BenchmarkStore) -> float:
 
 
 def at_once(bench: BenchmarkStore) -> float:
-    """Return seconds a job. The jobs are built before."""
+    """Return seconds per job. Building the jobs is not measured."""
     queue = bench.new_queue()
     jobs = bench.new_jobs(queue, bench.size)
     producer = Producer(bench.backend)

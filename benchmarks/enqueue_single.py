@@ -1,4 +1,4 @@
-"""Enqueueing one job at a time: by the bare store, the job built before, and by a producer, from a dictionary."""
+"""Cost of enqueueing one job: in the store only, with a job that is already built, and in the call of a producer."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from scheduler import Producer
 
 
 def measures(bench: BenchmarkStore) -> Iterator[Measure]:
-    """The store only, and the whole call of a producer."""
+    """Yield the call of the store only, and the whole call of a producer."""
     baseline = bench.baseline(redis="ping", postgres="insert_commit", sqlite="insert_commit")
     yield Measure(name="enqueue_single", unit=MICROSECONDS, run=partial(bare, bench), baseline=baseline)
     yield Measure(name="producer_enqueue", unit=MICROSECONDS, run=partial(by_producer, bench), baseline=baseline)
 
 
 def bare(bench: BenchmarkStore) -> float:
-    """Return seconds a job."""
+    """Return seconds per job."""
     queue = bench.new_queue()
     jobs = bench.new_jobs(queue, bench.size)
     start = time.perf_counter()
@@ -33,7 +33,7 @@ def bare(bench: BenchmarkStore) -> float:
 
 
 def by_producer(bench: BenchmarkStore) -> float:
-    """Return seconds a job."""
+    """Return seconds per job."""
     queue = bench.new_queue()
     producer = Producer(bench.backend)
     payload = {"to": "someone@example.org", "subject": "a letter for you"}

@@ -1,4 +1,4 @@
-"""Cost of an idle worker a second: calls to the backend, round trips to the server, processor time, wake-ups."""
+"""Cost of an idle worker per second: calls to the backend, round trips to the server, processor time, wake-ups."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from scheduler.backend import METHODS, Backend
 
 P = ParamSpec("P")
 R = TypeVar("R")
-SETTLED_IN = 1.5  # seconds: every loop has made its first call
-COUNTED_IN = {"postgres": 11.0}  # seconds: its sessions report their statistics after ten idle seconds
+SETTLED_IN = 1.5  # seconds until every loop has made its first call
+COUNTED_IN = {"postgres": 11.0}  # seconds: sessions report their statistics after ten idle seconds
 UNITS = {
     "calls": CALLS_PER_SECOND,
     "round_trips": CALLS_PER_SECOND,
@@ -29,16 +29,16 @@ UNITS = {
 
 
 def measures(bench: BenchmarkStore) -> Iterator[Measure]:
-    """A worker with the default configuration; --size is the length of a repeat in seconds."""
+    """Yield the costs of a worker with the default configuration. --size: length of a repeat in seconds."""
     yield Measure(name="idle", unit=UNITS, run=partial(rest, bench))
 
 
 def rest(bench: BenchmarkStore) -> dict[str, float]:
-    """Return costs a second."""
+    """Return the costs per second."""
     backend = bench.open()
     calls = count_calls(backend)
     worker = Worker(backend, WorkerConfig(queues=(bench.new_queue(),)))
-    worker.handle(TYPE, lambda job, ctx: None)  # noqa: ARG005 - the contract's form
+    worker.handle(TYPE, lambda job, ctx: None)  # noqa: ARG005 - the signature of a handler
     try:
         with requests(bench.url) as trips, worker:
             time.sleep(COUNTED_IN.get(bench.store, SETTLED_IN))
@@ -59,7 +59,7 @@ def _now(calls: list[str], trips: Callable[[], int] | None) -> dict[str, float]:
 
 
 def count_calls(backend: Backend) -> list[str]:
-    """Return a list to which the names of the backend's methods are added when they are called."""
+    """Return a list that gets the name of a method of *backend* whenever that method is called."""
     calls: list[str] = []
     for name in METHODS:
         setattr(backend, name, _counted(getattr(backend, name), name, calls))

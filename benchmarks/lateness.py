@@ -14,17 +14,17 @@ from benchmarks.measure import MILLISECONDS, Measure, quantiles
 from benchmarks.watching import Watcher
 from scheduler.jobs import Job, NewJob
 
-AHEAD = 0.5  # seconds until the first is due
-APART = 0.01  # seconds between two, on average
+AHEAD = 0.5  # seconds until the first job can be due
+APART = 0.01  # seconds between two due times, on average
 
 
 def measures(bench: BenchmarkStore) -> Iterator[Measure]:
-    """Median and 99th percentile."""
+    """Yield the median and the 99th percentile."""
     yield Measure(name="lateness", unit=MILLISECONDS, run=partial(late, bench))
 
 
 def late(bench: BenchmarkStore) -> dict[str, float]:
-    """Enqueue jobs at random moments, then measure."""
+    """Enqueue jobs with random due times, and return the quantiles of their lateness."""
     queue = bench.new_queue()
     with Watcher(bench.backend, queue, _nanoseconds_late) as watcher:
         first = datetime.now(UTC) + timedelta(seconds=AHEAD)

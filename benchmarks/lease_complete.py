@@ -1,4 +1,4 @@
-"""Jobs a second that the bare store leases and completes, by size of the batch and number of threads."""
+"""Jobs per second that the store leases and completes, for several batch sizes and numbers of threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scheduler.backend import Backend
 
 
 def measures(bench: BenchmarkStore) -> Iterator[Measure]:
-    """The batch sizes and threads of the figures in docs/stores."""
+    """Yield the batch sizes and numbers of threads for which docs/stores gives figures."""
     for batch, threads, postgres in ((64, 1, "skip_locked"), (64, 4, "skip_locked"), (256, 2, "insert_commit")):
         yield Measure(
             name=f"lease_complete_{batch}x{threads}",
@@ -27,7 +27,7 @@ def measures(bench: BenchmarkStore) -> Iterator[Measure]:
 
 
 def drain(bench: BenchmarkStore, batch: int, threads: int) -> float:
-    """Return seconds a job. The queue is filled before."""
+    """Return seconds per job. Filling the queue is not measured."""
     queue = bench.new_queue()
     bench.fill(bench.backend, queue, bench.size)
     with ThreadPoolExecutor(threads) as pool:
@@ -35,7 +35,7 @@ def drain(bench: BenchmarkStore, batch: int, threads: int) -> float:
         done = sum(pool.map(lambda _: _take_all(bench.backend, queue, batch), range(threads)))
         seconds = time.perf_counter() - start
     if done != bench.size:
-        raise RuntimeError(f"{done} of {bench.size} jobs were leased: this was no fair run")
+        raise RuntimeError(f"{done} of {bench.size} jobs were leased: the run is invalid")
     return seconds / bench.size
 
 

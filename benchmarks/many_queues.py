@@ -1,10 +1,10 @@
 """
-Cost and speed of a worker on very many queues, on Redis: --size is the number of queues, of eight partitions each.
+Cost and speed of a worker on very many queues, on Redis. --size: the number of queues, each with eight partitions.
 
-many_queues_idle: commands a second without work, those that it sends and all that run, as MONITOR shows them.
-many_queues_lateness: of delayed jobs in queues at random. one_queue, many_queues: jobs a second that wait in one
-queue, and evenly in all. many_queues_back: seconds from the end of a killed worker's leases until another worker has
-recovered its jobs, one in each partition.
+many_queues_idle: commands per second without work, both those that the worker sends and all that run, as MONITOR shows
+them. many_queues_lateness: lateness of delayed jobs in random queues. one_queue, many_queues: jobs per second, all in
+one queue or spread evenly over all. many_queues_back: seconds from the expiry of a killed worker's leases until another
+worker has completed its jobs, one in each partition.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
 
 MARKS = "{scheduler}:leases"
 SECONDS = Unit("s", float)
-SETTLED_IN = 3.0  # seconds: the worker has looked at all partitions once
-WATCHED_FOR = 30.0  # seconds: several rounds of every loop
+SETTLED_IN = 3.0  # seconds until the worker has checked all partitions once
+WATCHED_FOR = 30.0  # seconds; several rounds of every loop
 DELAYED = 100
 DELAY = 0.2  # seconds
-JOBS = 100_000  # a hundred a queue: of 20, a partition would have two or three, for a script each way
-LEASE = 15.0  # seconds: of the worker that is killed
+JOBS = 100_000  # 100 per queue: with 20, a partition would have only two or three jobs per call of a script
+LEASE = 15.0  # seconds, for the worker that is killed
 RECOVER_INTERVAL = 5.0  # seconds
 
 
 def measures(bench: BenchmarkStore) -> Iterator[Measure]:
-    """In this order: the queues are made once."""
+    """Yield all measures in this order. The queues are created once."""
     queues = tuple(bench.new_queue() for _ in range(bench.size))
     for start in range(0, len(queues), 100):
         some = queues[start : start + 100]
@@ -65,7 +65,7 @@ def measures(bench: BenchmarkStore) -> Iterator[Measure]:
 
 
 def idle(bench: BenchmarkStore, queues: Sequence[str]) -> dict[str, float]:
-    """Return commands a second, and the share of a core."""
+    """Return commands per second, and the share of a core."""
     backend = bench.open()
     worker = Worker(backend, WorkerConfig(queues=queues))
     worker.handle(TYPE, nothing)
@@ -74,8 +74,8 @@ def idle(bench: BenchmarkStore, queues: Sequence[str]) -> dict[str, float]:
         sent = inside = 0
         before = _cpu()
         end = time.monotonic() + WATCHED_FOR
-        with connection.monitor() as monitor:  # type: ignore[no-untyped-call]  # the driver's own
-            timer = threading.Timer(WATCHED_FOR + 0.5, backend.ping)  # so that the last read returns
+        with connection.monitor() as monitor:  # type: ignore[no-untyped-call]  # redis-py has no types for it
+            timer = threading.Timer(WATCHED_FOR + 0.5, backend.ping)  # so that the last read of MONITOR returns
             timer.start()
             while time.monotonic() < end:
                 if monitor.next_command()["client_type"] == "lua":
@@ -89,11 +89,11 @@ def idle(bench: BenchmarkStore, queues: Sequence[str]) -> dict[str, float]:
 
 
 def late(bench: BenchmarkStore, queues: Sequence[str]) -> dict[str, float]:
-    """Return the time from due time to handler."""
+    """Return the quantiles of the time from a due time to the start of the handler."""
     begun = threading.Event()
     at: list[float] = []
 
-    def begin(job: Job, ctx: object) -> None:  # noqa: ARG001 - the contract's form
+    def begin(job: Job, ctx: object) -> None:  # noqa: ARG001 - the signature of a handler
         at.append(time.time())
         begun.set()
 
@@ -105,16 +105,16 @@ def late(bench: BenchmarkStore, queues: Sequence[str]) -> dict[str, float]:
         time.sleep(SETTLED_IN)
         for _ in range(DELAYED):
             begun.clear()
-            (answer,) = bench.backend.enqueue([NewJob(type=TYPE, queue=random.choice(queues), delay=DELAY)])
+            (enqueued,) = bench.backend.enqueue([NewJob(type=TYPE, queue=random.choice(queues), delay=DELAY)])
             if not begun.wait(TIMEOUT):
                 raise RuntimeError("a delayed job was not run")
-            lateness.append(at[-1] - answer.job.run_at.timestamp())
+            lateness.append(at[-1] - enqueued.job.run_at.timestamp())
     backend.close()
     return quantiles(lateness)
 
 
 def throughput(bench: BenchmarkStore, queues: Sequence[str]) -> float:
-    """Return seconds a job, as `worker_throughput` measures them with the default configuration."""
+    """Return seconds per job, measured like `worker_throughput` with the default configuration."""
     each = JOBS // len(queues)
     jobs = [NewJob(type=TYPE, queue=queue) for queue in queues for _ in range(each)]
     random.shuffle(jobs)
@@ -124,7 +124,7 @@ def throughput(bench: BenchmarkStore, queues: Sequence[str]) -> float:
 
 
 def drain(bench: BenchmarkStore, queues: Sequence[str], count: int) -> float:
-    """Return seconds until *count* jobs are done."""
+    """Return the seconds until a worker has completed *count* jobs."""
     backend = bench.open()
     finish = Finish(count)
     worker = Worker(backend, WorkerConfig(queues=queues), metrics=finish)
@@ -139,7 +139,7 @@ def drain(bench: BenchmarkStore, queues: Sequence[str], count: int) -> float:
 
 
 def back(bench: BenchmarkStore, queues: Sequence[str]) -> float:
-    """Return seconds from the end of a killed process's leases until all their jobs are ready or done."""
+    """Return the seconds from the expiry of a killed process's leases until all their jobs are completed."""
     holder = subprocess.Popen(  # noqa: S603 - our own
         [sys.executable, "-m", "benchmarks.many_queues_holder", bench.url, str(LEASE)],
         stdin=subprocess.PIPE,
@@ -171,7 +171,7 @@ def back(bench: BenchmarkStore, queues: Sequence[str]) -> float:
 
 
 def _wait_until_nothing_is_marked(connection: Redis) -> None:
-    """Wait until earlier leases would have expired: the check of them is not an idle cost."""
+    """Wait until earlier leases would have expired, because checking them is not a cost of an idle worker."""
     time.sleep(SETTLED_IN)
     end = time.monotonic() + TIMEOUT
     while connection.exists(MARKS) and time.monotonic() < end:

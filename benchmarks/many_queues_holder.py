@@ -1,4 +1,4 @@
-"""A process that leases every job of the queues on its standard input, prints how many, and waits to be killed."""
+"""Process that leases all jobs of the queues on its standard input, prints their number, and waits to be killed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scheduler.plugins import backend_from_url
 
 
 def main(url: str, seconds: float) -> None:
-    """Hold the jobs for *seconds*. Ends when it is killed."""
+    """Lease the jobs for *seconds*. Ends when the process is killed."""
     backend = backend_from_url(url)
     queues = sys.stdin.read().split()
     held = 0

@@ -1,4 +1,4 @@
-"""The measures of a benchmark, and how they alternate with their baselines."""
+"""Measures of a benchmark, and their alternation with baselines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """How a reading is displayed. Times are read in seconds an item, in whatever unit they are displayed."""
+    """Unit in which readings are displayed. `of` converts a reading; readings of times are in seconds per item."""
 
     name: str
     of: Callable[[float], float]
@@ -27,7 +27,7 @@ Reading = float | Mapping[str, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """The least that any program would cost; `run` returns seconds an item, or several by the measure's suffixes."""
+    """The least that any program would cost. `run` returns one reading, or one for each suffix of the measure."""
 
     name: str
     run: Callable[[], Reading]
@@ -36,9 +36,9 @@ class Baseline:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
     """
-    Something to measure. `run` returns one reading, or several by a suffix of the name.
+    Something to measure. `run` returns one reading, or several, each with a suffix of the measure's name.
 
-    unit: of all readings, or one for each suffix. baseline: run before each repeat, and displayed in the same unit.
+    unit: one for all readings, or one for each suffix. baseline: run before each repeat, displayed in the same unit.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """All readings of one measure, in its unit, and those of its baseline."""
+    """Readings of one measure and of its baseline, in the unit of the measure."""
 
     measure: str
     unit: str
@@ -64,17 +64,17 @@ class Result:
 
     @property
     def baseline_value(self) -> float | None:
-        """The median of the baseline's repeats, None where there is no baseline."""
+        """The median of the baseline's repeats. None if there is no baseline."""
         return statistics.median(self.baseline_readings) if self.baseline_readings else None
 
     @property
     def ratio(self) -> float | None:
-        """Value over baseline: for rates more is better, for times less."""
+        """The value divided by that of the baseline: higher is better for rates, lower for times."""
         return self.value / self.baseline_value if self.baseline_value else None
 
 
 def measured(measures: Iterable[Measure], repeat: int) -> Iterator[Result]:
-    """Run each measure *repeat* times, its baseline before each repeat, and yield its results when it is done."""
+    """Run each measure *repeat* times, with its baseline before each repeat, and yield its results."""
     for measure in measures:
         yield from _results(measure, repeat)
 
@@ -98,6 +98,6 @@ def _results(measure: Measure, repeat: int) -> Sequence[Result]:
 
 
 def quantiles(seconds: Sequence[float]) -> dict[str, float]:
-    """Return median and 99th percentile as readings by suffix. The latter is the maximum of fewer than a hundred."""
+    """Return the median and the 99th percentile by suffix. Of fewer than 100 values the latter is the maximum."""
     ordered = sorted(seconds)
     return {"p50": statistics.median(ordered), "p99": ordered[-1 - len(ordered) // 100]}

@@ -1,4 +1,4 @@
-"""Jobs a second through a worker on 8 partitions; the baseline is the same on one."""
+"""Jobs per second through a worker on 8 partitions. The baseline is the same on one partition."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MANY = 8
 
 
 def measures(bench: BenchmarkStore) -> Iterator[Measure]:
-    """No measure if the store has no partitions."""
+    """Yield the throughput. Yield nothing if the store has no partitions."""
     if not isinstance(bench.backend, TopologyAdmin):
         return
     with closing(bench.open(partitions="1")) as one, closing(bench.open(partitions=str(MANY))) as many:

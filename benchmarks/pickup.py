@@ -1,4 +1,4 @@
-"""Time from enqueue to the start of the handler on an idle worker: in one process, and across two."""
+"""Time from enqueueing to the start of the handler on an idle worker: within one process, and across two."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from scheduler.backend import Backend
 from scheduler.jobs import NewJob
 from scheduler.plugins import backend_from_url
 
-PAUSE = 0.01  # seconds between two jobs: the worker is idle again by then
+PAUSE = 0.01  # seconds between two jobs, after which the worker is idle again
 
 
 def measures(bench: BenchmarkStore) -> Iterator[Measure]:
-    """Medians and 99th percentiles."""
+    """Yield the medians and the 99th percentiles."""
     double = "select_1 + insert_commit"
     baseline = bench.baseline(redis="blpop", postgres=double, sqlite=double)
     yield Measure(name="pickup", unit=MILLISECONDS, run=partial(from_here, bench), baseline=baseline)
@@ -29,7 +29,7 @@ def measures(bench: BenchmarkStore) -> Iterator[Measure]:
 
 
 def from_here(bench: BenchmarkStore) -> dict[str, float]:
-    """The producer shares the worker's backend."""
+    """Return the quantiles with a producer that shares the worker's backend."""
     queue = bench.new_queue()
     with Watcher(bench.backend, queue, lambda job: time.time_ns() - int(job.payload)) as watcher:
         produce(bench.backend, queue, bench.size)
@@ -37,7 +37,7 @@ def from_here(bench: BenchmarkStore) -> dict[str, float]:
 
 
 def from_elsewhere(bench: BenchmarkStore) -> dict[str, float]:
-    """The producer is another process."""
+    """Return the quantiles with a producer in another process."""
     queue = bench.new_queue()
     with Watcher(bench.backend, queue, lambda job: time.time_ns() - int(job.payload)) as watcher:
         arguments = (bench.url, queue, bench.size)
@@ -50,7 +50,7 @@ def from_elsewhere(bench: BenchmarkStore) -> dict[str, float]:
 
 
 def produce(backend: Backend, queue: str, count: int) -> None:
-    """Enqueue *count* jobs, each with the time of its call."""
+    """Enqueue *count* jobs. The payload of each is the time of its call."""
     for _ in range(count):
         time.sleep(PAUSE)
         backend.enqueue([NewJob(type=TYPE, queue=queue, payload=b"%d" % time.time_ns())])
@@ -59,7 +59,7 @@ def produce(backend: Backend, queue: str, count: int) -> None:
 def _produce_by_url(url: str, queue: str, count: int) -> None:
     backend = backend_from_url(url)
     backend.ping()
-    time.sleep(0.1)  # until the import no longer disturbs
+    time.sleep(0.1)  # so that the import does not disturb the first job
     produce(backend, queue, count)
     backend.close()
 

@@ -1,9 +1,9 @@
 """
-Costs on PostgreSQL only: write-ahead log, heap-only updates, and a lease beside a million rows.
+Costs on PostgreSQL only: write-ahead log, heap-only updates, and a lease in a table of a million rows.
 
 wal_per_cycle: bytes of log for leasing and completing a job of 200 bytes, with hardly any full-page images.
-renew_hot: the share of renewals that change no index; all held jobs are renewed five times.
-lease_past_million: a lease of 64 beside 100 times --size rows that are not due, of a more urgent priority.
+renew_hot: share of renewals that change no index. All held jobs are renewed five times.
+lease_past_million: a lease of 64 jobs, with 100 times --size rows of a more urgent priority that are not due.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ PERCENT = Unit("%", lambda share: share * 100.0)
 BATCH = 64
 HELD = 640
 RENEWALS = 5
-STABLE = 3  # readings that are the same
-AHEAD = 100  # rows not due for each of --size
+STABLE = 3  # equal readings in a row, until statistics are complete
+AHEAD = 100  # rows that are not due, for each of --size
 
 
 def measures(bench: BenchmarkStore) -> Iterator[Measure]:
-    """On PostgreSQL only."""
+    """Yield all measures. Raise `NotSupported` on other stores."""
     if bench.store != "postgres":
-        raise NotSupported("these costs can be read from PostgreSQL only: --backend postgresql://…")
+        raise NotSupported("these costs can only be read from PostgreSQL: --backend postgresql://…")
     yield Measure(name="wal_per_cycle", unit=BYTES, run=partial(log_of_a_cycle, bench))
     yield Measure(name="renew_hot", unit=PERCENT, run=partial(heap_only_renewals, bench))
     yield Measure(name="lease_past_million", unit=MILLISECONDS, run=partial(lease_past_rows, bench))
 
 
 def log_of_a_cycle(bench: BenchmarkStore) -> float:
-    """Return bytes a job, in a new schema: pages that are new since the checkpoint need no full image."""
+    """Return bytes per job. The schema is new: pages created since the checkpoint need no full image."""
     schema = f"bench_{uuid.uuid4().hex[:12]}"
     backend = bench.open(schema=schema)
     try:
@@ -64,7 +64,7 @@ def log_of_a_cycle(bench: BenchmarkStore) -> float:
 
 
 def heap_only_renewals(bench: BenchmarkStore) -> float:
-    """Return their share."""
+    """Return the share of renewals that were heap-only updates."""
     queue = bench.new_queue()
     _fill(bench.backend, queue, HELD)
     held = []
@@ -79,12 +79,12 @@ def heap_only_renewals(bench: BenchmarkStore) -> float:
 
 
 def _updates(bench: BenchmarkStore) -> tuple[int, int]:
-    """Return all updates of the job table and the heap-only ones, once every session has reported them."""
+    """Return the numbers of all updates and of heap-only updates, once every session has reported them."""
     (schema,) = parse_qs(urlsplit(bench.url).query).get("schema", ["scheduler"])
     found: list[tuple[int, int]] = []
     while len(found) < STABLE or len(set(found[-STABLE:])) > 1:
         time.sleep(1.1)
-        bench.backend.ping()  # a session reports when it is used again, at least a second later
+        bench.backend.ping()  # a session reports at its next use, at least a second later
         with postgres(bench.url) as session:
             row = session.execute(
                 "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE schemaname = %s AND relname = 'job'",
@@ -95,7 +95,7 @@ def _updates(bench: BenchmarkStore) -> tuple[int, int]:
 
 
 def lease_past_rows(bench: BenchmarkStore) -> float:
-    """Return seconds a call."""
+    """Return the seconds per lease call."""
     queue = bench.new_queue()
     _fill(bench.backend, queue, bench.size * AHEAD, delay=3_600.0, priority=Priority.URGENT)
     _fill(bench.backend, queue, bench.size)

@@ -1,4 +1,4 @@
-"""Format results as lines of text or JSON."""
+"""Formats of results: lines of text or JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.measure import Result
 
 
 def as_json(result: Result) -> str:
-    """Return one object: measure, value, unit, baseline, baseline_value (in that unit), ratio. None = no baseline."""
+    """Return a JSON object: measure, value, unit, baseline, baseline_value and ratio. The last three may be null."""
     fields = {
         "measure": result.measure,
         "value": result.value,
@@ -22,7 +22,7 @@ def as_json(result: Result) -> str:
 
 
 def as_text(result: Result) -> str:
-    """Return the medians, each with minimum and maximum."""
+    """Return a line with the medians, each with minimum and maximum."""
     line = f"{result.measure:<32} {_range(result.readings, result.value):>32} {result.unit:<10}"
     if result.baseline is not None and result.baseline_value is not None and result.ratio is not None:
         line += f" = {result.ratio:5.2f} × {result.baseline} {_range(result.baseline_readings, result.baseline_value)}"
@@ -40,4 +40,4 @@ def _figure(value: float) -> str:
 
 
 FORMATS: dict[bool, Callable[[Result], str]] = {True: as_json, False: as_text}
-"""Whether --json was given → the function that formats a result."""
+"""Function that formats a result, by whether --json is set."""

@@ -1,4 +1,4 @@
-"""The life of a job in the store only: enqueue, promote, lease, renew, complete; µs a job at batch 1, 16 and 64."""
+"""Cost of a job in the store only: enqueue, promote, lease, renew and complete, in batches of 1, 16 and 64."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from benchmarks.command import main
 from benchmarks.measure import MICROSECONDS, Measure
 from scheduler.jobs import NewJob
 
-DELAY = 0.001  # seconds: so that there is something to promote
+DELAY = 0.001  # seconds, so that there are jobs to promote
 
 
 def measures(bench: BenchmarkStore) -> Iterator[Measure]:
-    """The whole life, and each step of it."""
+    """Yield the cost of all steps together and of each step, in µs per job."""
     for batch in (1, 16, 64):
         yield Measure(name=f"store_lifecycle_{batch}", unit=MICROSECONDS, run=partial(walk, bench, batch))
 
 
 def walk(bench: BenchmarkStore, batch: int) -> dict[str, float]:
-    """Return seconds a job for all steps ("") and for each. All jobs take one step before the next."""
+    """Return seconds per job for all steps (suffix "") and for each. All jobs take one step before the next."""
     backend, queue = bench.backend, bench.new_queue()
     count = bench.size
     jobs = bench.new_jobs(queue, count, delay=DELAY)
@@ -32,7 +32,7 @@ def walk(bench: BenchmarkStore, batch: int) -> dict[str, float]:
         backend.enqueue(part)
     marks.append(time.perf_counter())
     while backend.promote_due([queue], batch).next_due is not None:
-        pass  # on memory the last jobs may be due only now
+        pass  # on memory, the last jobs may become due only now
     marks.append(time.perf_counter())
     held = []
     while leases := benchmark_store.lease(backend, queue, batch):
@@ -45,7 +45,7 @@ def walk(bench: BenchmarkStore, batch: int) -> dict[str, float]:
         benchmark_store.complete(backend, leases)
     marks.append(time.perf_counter())
     if sum(map(len, held)) != count:
-        raise RuntimeError(f"{sum(map(len, held))} of {count} jobs were leased: this was no fair run")
+        raise RuntimeError(f"{sum(map(len, held))} of {count} jobs were leased: the run is invalid")
     steps = ("enqueue", "promote", "lease", "renew", "complete")
     parts = {step: (end - start) / count for step, start, end in zip(steps, marks, marks[1:], strict=False)}
     return {"": sum(parts.values()), **parts}

@@ -1,8 +1,8 @@
 """
-Jobs a second through a worker, each leased, run and completed; enqueued before the clock starts.
+Jobs per second that a worker leases, runs and completes. Enqueueing them is not measured.
 
-worker_end_to_end: concurrency 8, batches of --batch, queue_buffer a quarter of that.
-The default configuration beside it.
+worker_end_to_end: concurrency 8, batches of --batch, and a queue_buffer of a quarter of that.
+worker_end_to_end_default: the default configuration.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from scheduler.backend import Backend
 from scheduler.jobs import Job
 from scheduler.metrics import Metrics
 
-TIMEOUT = 300.0  # seconds: reached only by a failure
+TIMEOUT = 300.0  # seconds; reached only in a failure
 
 
 class Finish(Metrics):
-    """Sets an event when *count* outcomes are recorded."""
+    """Metrics that set an event when *count* jobs are completed."""
 
     def __init__(self, count: int) -> None:
         self._left = count  # only the pump's thread uses it
         self.reached = threading.Event()
 
     def settled(self, operation: str, count: int) -> None:
-        """Count the outcomes of one call."""
+        """Count the completed jobs of one call."""
         self._left -= count if operation == "complete" else 0
         if self._left <= 0:
             self.reached.set()
 
 
 def measures(bench: BenchmarkStore) -> Iterator[Measure]:
-    """A tuned worker, and one with the default configuration."""
+    """Yield the throughput of a tuned worker, and with the default configuration."""
     baseline = bench.baseline(memory="submit", redis="F1", postgres="insert_commit", sqlite="insert_commit")
     for name, config in {"worker_end_to_end": tuned(bench.batch), "worker_end_to_end_default": WorkerConfig()}.items():
         run = partial(drain_on, bench.backend, bench, config)
@@ -47,12 +47,12 @@ def measures(bench: BenchmarkStore) -> Iterator[Measure]:
 
 
 def tuned(batch: int) -> WorkerConfig:
-    """A configuration for handlers that do nothing."""
+    """Return a configuration for handlers that do nothing."""
     return WorkerConfig(concurrency=8, batch_size=batch, queue_buffer=max(1, batch // 4))
 
 
 def drain_on(backend: Backend, bench: BenchmarkStore, config: WorkerConfig) -> float:
-    """Return seconds a job from the worker's start until the store has recorded the last outcome."""
+    """Return seconds per job, from the worker's start until the store has recorded the last outcome."""
     queue = bench.new_queue()
     bench.fill(backend, queue, bench.size)
     finish = Finish(bench.size)

@@ -1,4 +1,4 @@
-"""The command `scheduler`, which runs workers in production. Needs the extra `cli`."""
+"""The command `scheduler`, which runs workers in production. It needs the extra `cli`."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def main() -> None:
 
 def _open_standard_streams() -> None:
     """
-    Open standard streams that are closed, as a daemon's may be, on /dev/null.
+    Open standard streams that are closed, as those of a daemon may be, on /dev/null.
 
-    Otherwise a database file would get the number of stderr, and log lines would be written into it.
+    Otherwise a database file could get the descriptor of stderr, and log lines would be written into it.
     """
     for descriptor in range(3):
         try:

@@ -1,4 +1,4 @@
-"""`python -m scheduler.cli`: how the supervisor starts its worker processes."""
+"""Entry point of `python -m scheduler.cli`, with which the supervisor starts worker processes."""
 
 from scheduler.cli import main
 

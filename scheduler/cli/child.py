@@ -1,4 +1,4 @@
-"""The supervisor's side of worker processes: the process, its socket and messages, and when it is replaced."""
+"""Worker processes as the supervisor sees them: the process, its socket and messages, and its replacement."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ _log = logging.getLogger(__name__)
 # -P: a module in the working folder, such as a scheduler.py, must not replace one of ours.
 _COMMAND = ("-P", "-m", "scheduler.cli", "worker")
 _CHUNK = 65_536
-_DEFAULT_GRACE = 25.0  # until it sends its own
-_DUMP_TIME = 1.0  # seconds for the dump of its stacks before it is killed
+_DEFAULT_GRACE = 25.0  # seconds, until the process sends its own grace
+_DUMP_TIME = 1.0  # seconds for the dump of its stacks, before it is killed
 _NOT_READY_AFTER = 5.0  # seconds of silence; a status comes every second
 _FIRST_BACK_OFF, _LONGEST_BACK_OFF = 0.5, 30.0  # seconds before a crashed process is replaced
-_HEALTHY_AFTER = 10.0  # seconds: the code of a process that ran so long works; it is replaced without back-off
+_HEALTHY_AFTER = 10.0  # seconds: a process that ran so long has working code and is replaced without back-off
 _INIT = 1  # the process that inherits all orphans of a container
 
 
 class Child:
     """
-    A worker process, started as a new program: a fork of a process with threads may deadlock.
+    A worker process and its socket.
 
-    It has a process group of its own, so that Ctrl-C in a terminal reaches it once, through the supervisor.
+    It is started as a new program, because a fork of a process with threads may deadlock. It has its own process group,
+    so that Ctrl-C in a terminal reaches it only once, through the supervisor.
     """
 
     def __init__(self, options: WorkerOptions, worker_id: str, predecessor: str | None, *, first: bool = False) -> None:
@@ -45,10 +46,10 @@ class Child:
         self.silence = 0.0  # seconds since its last message
         self.grace = _DEFAULT_GRACE  # seconds that its stop may take
         self.announced_exit: int | None = None
-        self.connected = True  # until the process has closed its end of the socket
+        self.connected = True  # False once the process has closed its end of the socket
         self._partial_line = b""
         self._stop_requested = False
-        self._running_since = math.inf  # by time.monotonic(); inf = its worker does not run yet
+        self._running_since = math.inf  # by time.monotonic(); inf = its worker has not run yet
         self.socket, theirs = socket.socketpair()
         self.socket.setblocking(False)
         options = replace(options, worker_id=worker_id)
@@ -68,21 +69,21 @@ class Child:
 
     @property
     def began(self) -> bool:
-        """Whether its worker has run: before that it holds no job."""
+        """Whether its worker has run. Before that, it holds no job."""
         return self._running_since < math.inf
 
     @property
     def stopped_before_start(self) -> bool:
-        """Whether it was asked to stop before its worker ran: TERM may have killed it then."""
+        """Whether a stop was requested before its worker ran. TERM may have killed it then."""
         return self._stop_requested and not self.began
 
     @property
     def settled(self) -> bool:
-        """Whether it has run for so long that its code and configuration are known to work."""
+        """Whether it has run long enough to show that its code and configuration work."""
         return time.monotonic() - self._running_since > _HEALTHY_AFTER
 
     def read(self) -> None:
-        """Read the messages that have come. Does not wait."""
+        """Read the messages that have arrived, without waiting."""
         try:
             data = self.socket.recv(_CHUNK)
         except BlockingIOError:
@@ -105,39 +106,44 @@ class Child:
                 self.announced_exit = message.status
 
     def present_status(self) -> Status | None:
-        """Return the last status, None if none has come. A silent process is not ready."""
+        """Return the last status, None if there is none. A process that sends nothing is not ready."""
         if self.status is None or self.silence < _NOT_READY_AFTER:
             return self.status
         return replace(self.status, ready=False)
 
     def is_silent(self, seconds: float, limit: float) -> bool:
         """
-        Add *seconds* to the time since the last message; True once it exceeds *limit* and stacks were dumped.
+        Add *seconds* to the time since the last message. Return True if it exceeds *limit* and the stacks were dumped.
 
-        The time does not count before its worker runs: an import may take long.
+        The time before the worker runs does not count, because an import may take long.
         """
         before = self.silence
         self.silence = before + seconds if self.began else 0.0
         if before < limit <= self.silence:
-            # Handled in C: it works even if a thread never releases the interpreter's lock.
+            # Python handles it in C: it works even if a thread never releases the interpreter's lock.
             self.process.send_signal(signal.SIGUSR1)
         return before >= limit + _DUMP_TIME
 
     def stop(self) -> None:
-        """Request a stop within the grace, once: a second TERM would end the process at once."""
+        """Request a stop within the grace. Sends TERM only once: a second one would end the process at once."""
         if not self._stop_requested:
             self._stop_requested = True
             self.process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kill every process of its group, and wait for its end."""
+        """Kill all processes of its group, and wait for its end."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
 
 class Slot:
-    """child: None while the place is empty, until `start_at` (by time.monotonic()). finished: empty for good."""
+    """
+    Place of one worker process, which is restarted after it ends.
+
+    child: None while the slot is empty. start_at: when to start the next child, by time.monotonic(). finished: the slot
+    stays empty.
+    """
 
     def __init__(self, number: int, supervisor: str) -> None:
         self.child: Child | None = None
@@ -151,11 +157,11 @@ class Slot:
 
     @property
     def runs(self) -> bool:
-        """Whether a worker runs here."""
+        """Whether its process has a running worker."""
         return self.child is not None and self.child.status is not None and self.child.status.live
 
     def start_child(self, options: WorkerOptions) -> None:
-        """Start a process. If the system refuses it, the place stays empty for the back-off."""
+        """Start a process. If the system refuses it, the slot stays empty for the back-off."""
         self._generation += 1
         worker_id = f"{self._name}.{self._generation}"
         first = self._first and self._generation == 1
@@ -163,26 +169,30 @@ class Slot:
             self.child = Child(options, worker_id, self._predecessor, first=first)
         except OSError as error:
             self._wait(0.0)
-            _log.error("Worker %s cannot be started (%s); tried again in %.1f s", worker_id, error, self._back_off)
+            _log.error("Worker %s cannot be started (%s), next attempt in %.1f s", worker_id, error, self._back_off)
         else:
             self._predecessor = None
             _log.info("Started worker %s as process %d", worker_id, self.child.process.pid)
 
     def restart_now(self) -> None:
-        """End the back-off: its reason may be gone."""
+        """End the back-off, because its cause may have been removed."""
         self._back_off = 0.0
         self.start_at = min(self.start_at, time.monotonic())
 
     def on_exit(self, child: Child) -> None:
-        """*child* has exited as planned."""
+        """Empty the slot after a planned exit of *child*."""
         self.child = None
         # Not at once: with a small --max-memory, for example, processes would be started in a tight loop.
         self.start_at = child.started + _FIRST_BACK_OFF
 
     def on_crash(self, child: Child, status: int) -> None:
-        """*child* has crashed: the next one starts after the back-off, and logs the jobs that this one held."""
+        """
+        Empty the slot after a crash of *child*.
+
+        The next child starts after the back-off, and logs the jobs that this one held.
+        """
         self.child = None
-        # One whose worker never ran has not logged the jobs of its own predecessor.
+        # A process whose worker never ran has not logged the jobs of its predecessor.
         self._predecessor = child.worker_id if child.began else child.predecessor
         self._wait(time.monotonic() - child.started)
         how = f"killed by signal {-status}" if status < 0 else f"exit status {status}"
@@ -196,15 +206,15 @@ class Slot:
 
 def reap_orphans(children: Container[int]) -> None:
     """
-    Reap all ended processes except *children*. Does nothing unless this is process 1.
+    Reap all processes that have ended, except *children*. Does nothing unless this is process 1.
 
-    The first process of a container inherits the programs whose parents have ended.
+    The first process of a container becomes the parent of processes whose parents have ended.
     """
     if os.getpid() != _INIT:
         return
     try:
-        # WNOWAIT only looks: the exit status of a child is read by its Popen object.
+        # WNOWAIT leaves the exit status in place: that of a child is read by its Popen object.
         while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and ended.si_pid not in children:
             os.waitpid(ended.si_pid, 0)
-    except ChildProcessError:  # there are none
+    except ChildProcessError:  # there are no child processes
         return

@@ -1,7 +1,7 @@
 """
-The commands, their options and their help.
+Commands, their options and their help.
 
-What a command runs is imported when it is called: `healthcheck` is started every few seconds.
+Each command imports its implementation when it is called, because `healthcheck` is started every few seconds.
 """
 
 from __future__ import annotations
@@ -31,34 +31,44 @@ def _finite(_context: click.Context, _parameter: click.Parameter, value: float |
 @scheduler.command(context_settings={"show_default": True})
 @click.argument("target", metavar="MODULE:WORKER")
 @click.option("--processes", "-p", type=click.IntRange(1, 1024), default=1, help="Worker processes.")
-@click.option("--threads", "-t", type=click.IntRange(1), help="Handler threads a process.")
+@click.option("--threads", "-t", type=click.IntRange(1), help="Handler threads per process.")
 @click.option("--queues", "-q", callback=_names, help="Queues to serve, separated by commas.")
 @click.option("--worker-id", help="Identity in logs and on leases.  [default: host:pid:random]")
 @click.option("--grace", type=click.FloatRange(0.0), help="Seconds that a stop may take.")
 @click.option("--burst", is_flag=True, help="Run what is ready, then exit.")
-@click.option("--max-jobs", type=click.IntRange(1), help="Exit after about so many jobs; a supervisor restarts it.")
-@click.option("--max-memory", type=click.FloatRange(1.0), callback=_finite, help="Exit above so many MiB, likewise.")
+@click.option("--max-jobs", type=click.IntRange(1), help="Exit after about this many jobs; a supervisor restarts it.")
+@click.option(
+    "--max-memory",
+    type=click.FloatRange(1.0),
+    callback=_finite,
+    help="Exit above this many MiB of memory; a supervisor restarts it.",
+)
 @click.option(
     "--max-silence",
     type=click.FloatRange(0.0),
     callback=_finite,
     default=60.0,
-    help="A supervisor replaces a process that sends no status for so many seconds; 0 = never.",
+    help="A supervisor replaces a process that sends no status for this many seconds; 0 = never.",
 )
-@click.option("--watch", multiple=True, type=click.Path(exists=True), help="Restart when a Python file in it changes.")
+@click.option(
+    "--watch",
+    multiple=True,
+    type=click.Path(exists=True),
+    help="Restart when a Python file in this folder changes.",
+)
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text")
 @click.option("--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]), default="INFO")
 @click.option("--health-host", default="127.0.0.1", help="Address for --health-port.")
-@click.option("--health-port", type=click.IntRange(0, 65_535), help="Serve /live and /ready there.")
-@click.option("--metrics", is_flag=True, help="Serve /metrics on the health port too.")
+@click.option("--health-port", type=click.IntRange(0, 65_535), help="Serve /live and /ready on this port.")
+@click.option("--metrics", is_flag=True, help="Also serve /metrics on the health port.")
 def worker(**options: object) -> None:
     """
     Run the worker MODULE:WORKER, or one made by a factory, MODULE:create().
 
-    TERM or INT: stop within the grace; a second one ends the process at once. USR2: lease no more and finish. USR1:
-    dump stacks. Every option can be set by an environment variable: SCHEDULER_WORKER_THREADS=8.
+    TERM or INT: stop within the grace; a second one ends the process at once. USR2: lease no more jobs and finish the
+    held ones. USR1: dump stacks. Every option can be set by an environment variable: SCHEDULER_WORKER_THREADS=8.
 
-    Exit status: 0 stopped as asked, 1 a bug, 2 something to correct (command line, configuration, import, schema),
+    Exit status: 0 stopped as requested, 1 a bug, 2 an error to correct (command line, configuration, import, schema),
     3 stuck threads, 4 jobs abandoned, 5 the store cannot be used.
     """
     from scheduler.cli.launch import launch  # noqa: PLC0415 - see above
@@ -81,13 +91,13 @@ def worker(**options: object) -> None:
     envvar=["SCHEDULER_HEALTHCHECK_HEALTH_HOST", "SCHEDULER_WORKER_HEALTH_HOST"],
     help="The worker's --health-host.",
 )
-@click.option("--ready", is_flag=True, help="Whether it would take jobs, not only whether it lives.")
-@click.option("--timeout", type=click.FloatRange(0.01), callback=_finite, default=2.0, help="Seconds in all.")
+@click.option("--ready", is_flag=True, help="Check that it takes jobs, not only that it is alive.")
+@click.option("--timeout", type=click.FloatRange(0.01), callback=_finite, default=2.0, help="Seconds in total.")
 def healthcheck(health_port: int, health_host: str, timeout: float, *, ready: bool) -> None:
     """
     Request a worker's health from its port, and print the response.
 
-    Exit status: 0 good, 1 not, or no response in time, 2 usage.
+    Exit status: 0 healthy, 1 unhealthy or no response in time, 2 usage.
     """
     from scheduler.cli.healthcheck import ask  # noqa: PLC0415 - see above
 

@@ -1,4 +1,4 @@
-"""Serves a process's status over HTTP: /live, /ready and, if requested, /metrics."""
+"""The health port, which serves a process's status over HTTP: /live, /ready and, if requested, /metrics."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from scheduler.errors import ConfigError
 from scheduler.logs import printable
 
 _log = logging.getLogger(__name__)
-_TIMEOUT = 5.0  # seconds that a client may keep a connection open, whatever it sends
-_CONNECTIONS = 64  # at a time, each with a thread; more are closed without a response
-_LOG_INTERVAL = 60.0  # seconds between two lines about failures of one kind
+_TIMEOUT = 5.0  # seconds that a client may keep a connection open
+_CONNECTIONS = 64  # at a time, each with a thread; further ones are closed without a response
+_LOG_INTERVAL = 60.0  # seconds between two log lines about failures of one kind
 
 
 @contextmanager
 def serve_health(options: WorkerOptions, status: Callable[[], Status]) -> Iterator[int | None]:
-    """Serve what *status* returns on the port of *options*, if it has one, within the block; yield its number."""
+    """Serve the result of *status* on the health port within the block. Yield the port, None if no port is set."""
     if options.health_port is None:
         yield None
         return
@@ -80,7 +80,7 @@ def serve_health(options: WorkerOptions, status: Callable[[], Status]) -> Iterat
 
 
 def metrics_text(status: Status) -> str:
-    """Return *status* in Prometheus' text format."""
+    """Return *status* in the text format of Prometheus."""
     gauges = {
         "ready": int(status.ready),
         "held_jobs": status.held,
@@ -93,7 +93,7 @@ def metrics_text(status: Status) -> str:
 
 
 class _Server(ThreadingHTTPServer):
-    """Limits the number of connections and the time of each, and logs failures at most once a minute and kind."""
+    """HTTP server that limits the number of connections and their time, and rate-limits its log lines."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -106,25 +106,25 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve it on a thread of its own, unless there are too many."""
+        """Serve the request on a new thread, unless there are too many connections."""
         with self._lock:
             full = len(self._open) >= _CONNECTIONS
             if not full:
                 self._open[request] = time.monotonic()
         if full:
-            self._failures.add("TooManyConnections", f"more than {_CONNECTIONS} at a time; some are closed unanswered")
+            self._failures.add("TooManyConnections", f"more than {_CONNECTIONS} at a time; the others are closed")
             super().shutdown_request(request)
         else:
             super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """Close the connection, however its request ended."""
+        """Close the connection after its request."""
         with self._lock:
             self._open.pop(request, None)
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Shut down connections that last too long, twice a second. That ends the wait of their threads."""
+        """Shut down connections that last too long, which ends their threads. Called twice a second."""
         oldest = time.monotonic() - _TIMEOUT
         with self._lock:
             for request in (request for request, since in self._open.items() if since < oldest):
@@ -132,13 +132,13 @@ class _Server(ThreadingHTTPServer):
                     request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the overridden signature
-        """Log the failure; the standard library would print a traceback."""
+        """Log the failure. The standard library would print a traceback."""
         error = sys.exception()
         self._failures.add(type(error).__name__, str(error))
 
 
 class FailureLog:
-    """Logs failures of the health port at most once a minute and kind."""
+    """Log of the health port's failures, with at most one line a minute for each kind."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards both; nothing is logged under it
@@ -155,4 +155,4 @@ class FailureLog:
             self._last[kind] = now
             more = self._unlogged.pop(kind, 0)
         since = f" ({more} more since the last such line)" if more else ""
-        _log.warning("The health port failed to answer: %s: %s%s", kind, printable(message), since)
+        _log.warning("The health port failed to respond: %s: %s%s", kind, printable(message), since)

@@ -1,7 +1,7 @@
 """
-Requests a worker's health from its port, for probes that run a command.
+Request of a worker's health from its port, for probes that run a command.
 
-With a plain socket: the command is started every few seconds, and HTTP libraries take longer to import than all else.
+It uses a plain socket, because the command is started every few seconds and an HTTP library takes long to import.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S1
 
 
 def ask(host: str, port: int, path: str, timeout: float) -> tuple[bool, str]:
-    """Return whether the response was 200, and a line to print. Never raises, and takes *timeout* seconds at most."""
+    """Return whether the response was 200, and a line to print. Never raises. Takes at most *timeout* seconds."""
     host = _EVERYWHERE.get(host, host)
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
     try:
         status, body = _fetch(host, port, path, time.monotonic() + timeout)
     except TimeoutError:
-        return False, f"{url}: no answer within {timeout:g} s"
+        return False, f"{url}: no response within {timeout:g} s"
     except (OSError, ValueError) as error:
         return False, f"{url}: {error}"
     return status == "200", f"{url}: {status} {body}"
@@ -29,18 +29,18 @@ def ask(host: str, port: int, path: str, timeout: float) -> tuple[bool, str]:
 def _fetch(host: str, port: int, path: str, end: float) -> tuple[str, str]:
     with socket.create_connection((host, port), _left(end)) as connection:
         connection.sendall(f"GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
-        answer = b""
-        while len(answer) < _LONGEST:
+        response = b""
+        while len(response) < _LONGEST:
             connection.settimeout(_left(end))
             part = connection.recv(_LONGEST)
             if not part:
                 break
-            answer += part
-    head, _, body = answer.partition(b"\r\n\r\n")
+            response += part
+    head, _, body = response.partition(b"\r\n\r\n")
     words = head.partition(b"\r\n")[0].decode("latin-1").split()
     if len(words) < 2 or not words[0].startswith("HTTP/") or not words[1].isdigit():  # noqa: PLR2004 - version and status
-        raise ValueError("the answer is not HTTP")
-    # Another program may have sent it: one printable line.
+        raise ValueError("the response is not HTTP")
+    # Another program may have sent it: return only one printable line.
     text = body.decode(errors="replace").strip().partition("\n")[0]
     return words[1], "".join(letter if letter.isprintable() else "?" for letter in text)
 

@@ -1,4 +1,4 @@
-"""Runs `scheduler worker`: one worker in this process, or a supervisor of several processes."""
+"""Start of `scheduler worker`: one worker in this process, or a supervisor of several processes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _log = logging.getLogger(__name__)
 
 
 def launch(options: WorkerOptions) -> int:
-    """Run to the end and return the exit status. A `ConfigError` is logged as one line."""
+    """Run a worker or a supervisor with *options*. Return the exit status. A `ConfigError` is logged in one line."""
     link = SupervisorLink.take()
     if link is not None:
-        options = link.setup.options  # not of its environment, such as SCHEDULER_WORKER_PROCESSES=4
+        options = link.setup.options  # not those of its environment, such as SCHEDULER_WORKER_PROCESSES=4
     logs.configure(options.log_format, options.log_level)
     try:
         if link is None:

@@ -1,4 +1,4 @@
-"""The log on stderr: text or JSON, in the same form in all processes."""
+"""Logging on stderr as text or JSON, in the same format in all processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST = 64 * 1024  # characters of a message or a traceback
 
 
 class TextFormatter(logging.Formatter):
-    """Time, process, level, thread, logger, message; then the traceback. Control characters are escaped."""
+    """Formatter of lines with time, process, level, thread, logger and message. Control characters are escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the text of *record*."""
@@ -29,7 +29,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, process, thread, message, error, and the record's `extra`."""
+    """Formatter of JSON lines with time, level, logger, process, thread, message, error and the fields of `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of *record*."""
@@ -61,7 +61,7 @@ def configure(log_format: str, level: str) -> None:
 
 
 def write_now(text: str, log_format: str, logger: str) -> None:
-    """Write a log line without logging's handlers: in a signal handler, whose thread may hold the locks of those."""
+    """Write a log line from a signal handler. Log handlers are not used: this thread may already hold their locks."""
     with suppress(OSError, MemoryError):
         line = _formatter(log_format).format(logging.LogRecord(logger, logging.INFO, "", 0, text, None, None))
         os.write(2, f"{line}\n".encode(errors="backslashreplace"))
@@ -75,9 +75,9 @@ def _json_line(fields: Mapping[str, object]) -> str:
     """Return *fields* as one line of valid JSON, whatever an application's `extra` contains."""
     try:
         text = json.dumps(fields, default=_shown, ensure_ascii=False, allow_nan=False)
-    except (ValueError, TypeError, RecursionError):  # NaN, a circular value, keys that are no text
+    except (ValueError, TypeError, RecursionError):  # NaN, a circular value, keys that are not strings
         text = json.dumps({name: _plain(value) for name, value in fields.items()}, ensure_ascii=False)
-    # JSON has such characters within strings only.
+    # Such characters occur only within strings of the JSON.
     return UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
@@ -89,8 +89,8 @@ def _time_of(record: logging.LogRecord) -> str:
 def _message_of(record: logging.LogRecord) -> str:
     try:
         return str(record.getMessage())[:_LONGEST]
-    except Exception as error:  # noqa: BLE001 - arguments that do not fit, or whose code raises
-        return f"{_shown(record.msg)} (its arguments cannot be put in: {type(error).__name__})"
+    except Exception as error:  # noqa: BLE001 - arguments that do not fit or raise
+        return f"{_shown(record.msg)} (its arguments do not fit: {type(error).__name__})"
 
 
 def _traceback_of(formatter: logging.Formatter, record: logging.LogRecord) -> str | None:
@@ -98,14 +98,14 @@ def _traceback_of(formatter: logging.Formatter, record: logging.LogRecord) -> st
         return record.exc_text
     try:
         return formatter.formatException(record.exc_info)
-    except Exception as error:  # noqa: BLE001 - an exception whose code raises
+    except Exception as error:  # noqa: BLE001 - code of the exception may raise
         return f"<a traceback that cannot be formatted: {type(error).__name__}>"
 
 
 def _shown(value: object) -> str:
     try:
         return repr(value)
-    except Exception as error:  # noqa: BLE001 - code of the application's
+    except Exception as error:  # noqa: BLE001 - the repr is code of the application
         return f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"
 
 

@@ -1,4 +1,4 @@
-"""The options of `scheduler worker`."""
+"""Options of `scheduler worker`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from scheduler.config import WorkerConfig
 from scheduler.errors import ConfigError
 from scheduler.limits import MAX_NAME
 
-_SUFFIX = 20  # characters that a supervisor adds to a worker id, such as ":3.17"
+_SUFFIX = 20  # characters for what a supervisor adds to a worker id, such as ":3.17"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
     """
-    As on the command line. None = as the application has configured its worker.
+    Options as on the command line. None means the value in the application's own configuration.
 
-    grace: seconds. max_memory: MiB of resident memory. max_silence: seconds, 0 = for ever. health_port: None = no port,
-    0 = any free one.
+    grace: seconds. max_memory: MiB of resident memory, None = no limit. max_silence: seconds, 0 = no limit.
+    health_port: None = no port, 0 = any free port.
     """
 
     target: str
@@ -43,8 +43,8 @@ class WorkerOptions:
         return self.processes > 1 or bool(self.watch)
 
     def check(self) -> None:
-        """Raise `ConfigError` for values that no worker can be configured with, before any process is started."""
-        WorkerConfig(**self.changes())  # type: ignore[arg-type]  # by name
+        """Raise `ConfigError` if a worker cannot be configured with these values, before any process is started."""
+        WorkerConfig(**self.changes())  # type: ignore[arg-type]  # the config checks them
         if self.supervised and self.worker_id is not None and len(self.worker_id) > MAX_NAME - _SUFFIX:
             raise ConfigError("worker_id", f"must have at most {MAX_NAME - _SUFFIX} characters for several processes")
 

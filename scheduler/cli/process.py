@@ -1,4 +1,4 @@
-"""One process that runs a worker, by itself or under a supervisor."""
+"""A process that runs a worker, alone or under a supervisor."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ _MAIN = threading.main_thread()
 _MIB = 1024 * 1024
 _CHECK_EVERY = 1.0  # seconds between two checks of the monitor
 _CHECK_EVERY_IN_BURST = 0.1
-_CHECKED_QUEUES = 100  # statistics of more queues would not be cheap
-_CHECKED_LEASES = 1_000  # of each queue, searched for those of a crashed process
+_CHECKED_QUEUES = 100  # with more queues, statistics would be expensive
+_CHECKED_LEASES = 1_000  # per queue, searched for those of a crashed process
 
 
 class WorkerProcess:
-    """Loads the application's worker, monitors it, and runs it on the main thread."""
+    """Process that loads the application's worker, monitors it, and runs it on the main thread."""
 
     def __init__(self, options: WorkerOptions, link: SupervisorLink | None) -> None:
         self._options = options
@@ -56,8 +56,8 @@ class WorkerProcess:
         self._counting = CountingMetrics()
         worker = load_worker(options.target)
         if link is not None and options.processes > 1 and worker.backend.in_process:
-            raise ConfigError("processes", "each process would have its own jobs: this backend lives in one process")
-        # The application's own object, not a copy: its handlers may call its methods.
+            raise ConfigError("processes", "must be 1: with this backend, each process would have its own jobs")
+        # The application's own object, not a copy, because handlers may call its methods.
         worker.config = worker.with_config(**options.changes()).config
         self._monitor = Ticker(name="scheduler-monitor", duty=self._check, crashed=_log_failure, lasting=True)
         self._exit_conditions = ExitConditions(worker, options, self._monitor.set)
@@ -65,10 +65,10 @@ class WorkerProcess:
         self._worker = worker
         self._service = ServiceManager()
         self._checked_start = False
-        self._stop_until = math.inf  # when the requested stop is to be over, by time.monotonic()
+        self._stop_until = math.inf  # when the requested stop must be complete, by time.monotonic()
 
     def run(self) -> int:
-        """Run to the end and return the exit status. Does not return if a thread would keep the process alive."""
+        """Run the worker and return the exit status. Does not return if a thread would keep the process alive."""
         signals.install(self._request_stop, self._options.log_format)
         with ExitStack() as stack:
             if self._link is None:
@@ -92,7 +92,7 @@ class WorkerProcess:
         self._worker.request_stop(timeout)
 
     def _handler_threads_end(self) -> bool:
-        """Wait, as long as the stop may take, for threads that handlers started and the interpreter would join."""
+        """Wait, as long as the stop may take, for threads that handlers started. Return whether all have ended."""
         others = [thread for thread in threading.enumerate() if not thread.daemon and thread is not _MAIN]
         for thread in others:
             while thread.is_alive() and (left := self._stop_until - time.monotonic()) > 0.0:
@@ -135,7 +135,7 @@ class WorkerProcess:
         return _CHECK_EVERY_IN_BURST if self._options.burst else _CHECK_EVERY
 
     def _check_start(self) -> bool:
-        """Log what may be wrong at the start. False while the store is away: to be repeated."""
+        """Log what may be wrong at the start. Return False if the store is unavailable, to repeat the check."""
         setup = self._link.setup if self._link is not None else None
         try:
             if setup is not None and setup.predecessor is not None:
@@ -144,12 +144,12 @@ class WorkerProcess:
                 self._log_unknown_queues()
         except BackendUnavailable:
             return False
-        except BackendError as error:  # such as of a queue whose records are damaged; the other checks go on
+        except BackendError as error:  # a damaged queue, for example; the worker runs all the same
             _log.warning("The queues cannot be checked at the start: %s", error)
         return True
 
     def _log_jobs_of(self, crashed: str) -> None:
-        """Log the jobs that a crashed process still holds. They run again when their leases expire."""
+        """Log the jobs that a crashed process still holds. They run again after their leases expire."""
         for queue in self._worker.config.queues:
             for job in self._worker.backend.list(queue, JobState.LEASED, limit=_CHECKED_LEASES).jobs:
                 if job.lease_owner == crashed:
@@ -157,25 +157,26 @@ class WorkerProcess:
                     _log.warning("The crashed worker %s held job %s of queue %s", *names, extra=fields(job))
 
     def _log_unknown_queues(self) -> None:
-        """Log which queues have no job of any state: a misspelt name is served like any other."""
+        """Log the queues that hold no job of any state: a misspelt name looks like an empty queue."""
         queues = self._worker.config.queues
         if len(queues) <= _CHECKED_QUEUES:
             used = {row.queue for row in self._worker.backend.stats(queues) if any(row.counts.values())}
             if unused := [queue for queue in queues if queue not in used]:
-                _log.info("The store has no job of queue %s: is the name right?", ", ".join(map(printable, unused)))
+                names = ", ".join(map(printable, unused))
+                _log.info("No jobs at the moment in queue %s; if you expect some, check the name", names)
 
 
 def _log_failure(error: BaseException) -> None:
     if not isinstance(error, BackendError):
-        _log.error("The monitor failed and goes on", exc_info=error)
+        _log.error("The monitor failed and continues", exc_info=error)
 
 
 class ExitConditions(NopMetrics):
     """
-    The conditions of --burst, --max-jobs and --max-memory, checked regularly by the process's monitor thread.
+    The conditions of --burst, --max-jobs and --max-memory. The monitor thread checks them regularly.
 
-    As one of the worker's metrics it also counts jobs, and calls *on_max_jobs* at the limit: thousands of jobs may run
-    between two checks.
+    This is also one of the worker's metrics: it counts jobs, and calls *on_max_jobs* at the limit, because thousands of
+    jobs may run between two checks.
     """
 
     def __init__(self, worker: Worker, options: WorkerOptions, on_max_jobs: Callable[[], None]) -> None:
@@ -183,12 +184,12 @@ class ExitConditions(NopMetrics):
         self._options = options
         self._on_max_jobs = on_max_jobs
         self._idle_before = False
-        self._uncounted: set[str] = set()  # queues that were logged
+        self._uncounted: set[str] = set()  # queues left out of --burst, which were logged
         self._jobs = 0
         self._lock = threading.Lock()  # guards _jobs: every handler thread counts
 
     def finished(self, job: Job, operation: str, seconds: float) -> None:  # noqa: ARG002 - a hook
-        """Count a job that has run."""
+        """Count a job whose handler has run."""
         with self._lock:
             self._jobs += 1
             at_limit = self._jobs == self._options.max_jobs
@@ -196,9 +197,9 @@ class ExitConditions(NopMetrics):
             self._on_max_jobs()
 
     def reached(self) -> str | None:
-        """Return the reason why the run should end now, None if it should go on."""
+        """Return the reason why the run should end now, None if it should continue."""
         options = self._options
-        # First what needs no store, since the store may be away.
+        # First the conditions that need no store, because the store may be unavailable.
         if options.max_jobs is not None and self._jobs >= options.max_jobs:
             return f"{self._jobs} jobs have run"
         if options.max_memory is not None and (used := _resident_memory() / _MIB) > options.max_memory:
@@ -208,14 +209,14 @@ class ExitConditions(NopMetrics):
         return None
 
     def _drained(self) -> bool:
-        # Nothing held and nothing ready, twice in a row: between a promotion and its lease both are empty.
+        # Nothing held and nothing ready, twice in a row: both may be true for a moment between a promotion and a lease.
         ready = any(row.counts[JobState.READY] for row in self._stats() if not row.paused)
         idle = self._worker.health.held == 0 and not ready
         twice, self._idle_before = idle and self._idle_before, idle
         return twice
 
     def _stats(self) -> Sequence[QueueStats]:
-        """Return the numbers of the queues, without those that cannot be counted, such as damaged ones."""
+        """Return the statistics of the queues, except those that cannot be counted, such as damaged ones."""
         backend, queues = self._worker.backend, self._worker.config.queues
         try:
             return backend.stats(queues)
@@ -235,13 +236,13 @@ class ExitConditions(NopMetrics):
                 if queue not in self._uncounted:
                     self._uncounted.add(queue)
                     _log.warning("Queue %s is left out of --burst: %s", printable(queue), failure)
-            if not rows:  # then it is not the fault of a queue
+            if not rows:  # no queue can be counted: the store failed
                 raise
             return rows
 
 
 def _resident_memory() -> int:
-    """Return this process's resident memory in bytes; its peak where the system has no present figure."""
+    """Return the resident memory of this process in bytes, or its peak if the system does not report it."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
     except (OSError, IndexError, ValueError):
@@ -253,7 +254,7 @@ def exit_at_once(status: int) -> None:
     """
     Flush logs and streams, and end the process.
 
-    For a process with threads that still run: the interpreter's own exit would wait for those that handlers started.
+    For a process whose threads still run: a normal exit would wait for threads that handlers started.
     """
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):

@@ -1,4 +1,4 @@
-"""What a supervisor passes to a worker process at its start, the messages that come back, and the exit status."""
+"""Protocol between supervisor and worker processes: the setup, the messages and the exit status."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ _VARIABLE = "_SCHEDULER_CHILD"
 
 
 class Exit(IntEnum):
-    """Documented in docs/running-workers.md. A process that a second signal ends at once exits with 128 + signal."""
+    """Exit status, as documented in docs/running-workers.md. After a second signal it is 128 + the signal's number."""
 
     STOPPED = 0  # as requested: by a signal, --burst, --max-jobs or --max-memory
     CRASHED = 1  # a bug of the worker or the application
-    USAGE = 2  # to be corrected: the command line, the configuration, the application's import, the store's schema
+    USAGE = 2  # an error to correct: command line, configuration, the application's import, the store's schema
     STUCK = 3  # too many handler threads did not return
-    ABANDONED = 4  # stopped in time, but jobs were still held: they run again when their leases expire
+    ABANDONED = 4  # stopped in time, but with jobs still held: they run again after their leases expire
     STORE = 5  # the store cannot be used: it is closed, or lacks an ability
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildSetup:
     """
-    Passed to a worker process as JSON in an environment variable.
+    Setup of a worker process, passed as JSON in an environment variable.
 
-    socket: the descriptor of a socket for its messages, which is closed when the supervisor ends. options: those of the
-    supervisor, with a worker id for this process. first: whether this is its first process, which logs what is logged
-    once. predecessor: the worker id of the crashed process that this one replaces, None if there is none.
+    socket: descriptor of the socket for its messages. Its other end closes when the supervisor ends. options: those of
+    the supervisor, with a worker id for this process. first: whether this is the supervisor's first process, which
+    makes the log lines that appear only once. predecessor: worker id of the crashed process that this one replaces,
+    None if there is none.
     """
 
     socket: int
@@ -46,20 +47,20 @@ class ChildSetup:
     predecessor: str | None = None
 
     def environment(self) -> dict[str, str]:
-        """Return the variable for the environment of the new process."""
+        """Return the environment variable for the new process."""
         return {_VARIABLE: json.dumps(asdict(self))}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """The worker is about to run. grace: seconds that a stop may take, which the application may have set."""
+    """Message that the worker is about to run. grace: seconds that a stop may take."""
 
     grace: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exiting:
-    """The process is about to exit as planned. A handler may end it with the same status, without this message."""
+    """Message that the process is about to exit as planned. Without it, an exit with the same status is a crash."""
 
     status: int
 
@@ -67,10 +68,10 @@ class Exiting:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     """
-    The state of one worker process, or of several added up. Sent every second.
+    State of a worker process, which sends it every second; or the sum of several.
 
-    live: its threads run. ready: it would take jobs, and its store is available. outage: seconds for which the store
-    has not been available. counts: those of `CountingMetrics`.
+    live: the worker runs. ready: it takes jobs, and its store is available. outage: seconds for which the store has not
+    been available. counts: those of `CountingMetrics`.
     """
 
     live: bool
@@ -83,7 +84,7 @@ class Status:
     @classmethod
     def of(cls, health: Health, counts: Mapping[str, int]) -> Self:
         """Return the status of a process whose worker has this *health*."""
-        # A worker whose threads are all busy is ready. One whose threads are all stuck is not.
+        # A worker is ready if all its threads are busy, but not if all are stuck.
         ready = health.running and not health.stopping and health.outage == 0.0 and (health.leasing or health.held > 0)
         return cls(
             live=health.running,
@@ -96,7 +97,7 @@ class Status:
 
     @classmethod
     def sum(cls, statuses: Iterable[Status], expected: int) -> Self:
-        """Return the status of several processes: ready when at least *expected* of them are."""
+        """Return the status of several processes: ready if at least *expected* of them are."""
         known = list(statuses)
         counts: Counter[str] = Counter()
         for status in known:
@@ -121,7 +122,7 @@ def encode(message: Message) -> bytes:
 
 
 def decode(line: bytes) -> Message | None:
-    """Return the message of *line*; None for one of another version, as in the middle of an upgrade."""
+    """Return the message in *line*. None if another version sent it, as during an upgrade."""
     try:
         kind, fields = json.loads(line)
         return _KINDS[kind](**fields)
@@ -130,18 +131,18 @@ def decode(line: bytes) -> Message | None:
 
 
 class SupervisorLink:
-    """The worker process's side: sends messages through a socket, whose end shows that the supervisor has ended."""
+    """Connection of a worker process to its supervisor. It closes when the supervisor ends."""
 
     def __init__(self, setup: ChildSetup) -> None:
         self.setup = setup
-        os.set_inheritable(setup.socket, False)  # programs that handlers start must not hold it open
+        os.set_inheritable(setup.socket, False)  # programs that handlers start must not keep it open
         os.set_blocking(setup.socket, False)
         self._identity = self._present_identity()
 
     @classmethod
     def take(cls) -> Self | None:
-        """Remove the setup from this process's environment; None if no supervisor started this process."""
-        # Removed, so that programs which a handler starts do not take themselves for worker processes.
+        """Take the setup from the environment and return the link. None if no supervisor started this process."""
+        # Removed, so that programs started by a handler are not taken for worker processes.
         if (text := os.environ.pop(_VARIABLE, None)) is None:
             return None
         fields = json.loads(text)
@@ -151,19 +152,19 @@ class SupervisorLink:
         return cls(ChildSetup(**fields, options=WorkerOptions(**options)))
 
     def send(self, message: Message) -> None:
-        """Send *message*. It is dropped if the socket's buffer is full: the supervisor gets a newer status later."""
+        """Send *message*. It is dropped if the socket's buffer is full: a newer status follows."""
         with suppress(OSError):
-            # A handler may have closed the socket, and its number may now belong to the connection of a database.
+            # A handler may have closed the socket. Its descriptor may now belong to another connection.
             if self._present_identity() == self._identity:
                 os.write(self.setup.socket, encode(message))
 
     def watch(self, on_end: Callable[[], None]) -> None:
-        """Call *on_end* when the supervisor has ended, on a daemon thread that then ends."""
+        """Call *on_end* on a daemon thread when the supervisor has ended."""
         poll = select.poll()
         poll.register(self.setup.socket, select.POLLIN)
 
         def wait() -> None:
-            poll.poll()  # the supervisor sends nothing: this is its end
+            poll.poll()  # the supervisor sends nothing, so this is its end
             on_end()
 
         threading.Thread(target=wait, name="scheduler-lifeline", daemon=True).start()

@@ -1,4 +1,4 @@
-"""The signal handlers of a worker process, and HUP on a change of files. Only the command installs them."""
+"""Signal handlers of a worker process, and HUP when files change. Only the command line installs them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scheduler.cli.protocol import Exit
 from scheduler.errors import ConfigError
 
 FORCED = 128  # + the signal's number: the exit status of a process that a second signal ended
-SAME_SIGNAL = 0.3  # seconds: two within count as one, since wrappers such as timeout(1) signal process and group
+SAME_SIGNAL = 0.3  # seconds: two within count as one, since programs like timeout(1) signal both process and group
 _GRACEFUL = (signal.SIGTERM, signal.SIGINT)
 _BLOCKED_AT_START = (signal.SIGUSR1, signal.SIGUSR2)
 _NOTICE = "Stopping: running jobs may finish. The same signal again ends the process at once."
@@ -25,13 +25,14 @@ _NOTICE = "Stopping: running jobs may finish. The same signal again ends the pro
 
 def install_early(log_format: str) -> None:
     """
-    Install those for the application's import. USR1: dump all stacks. TERM, INT, HUP, USR2: end, no job has started.
+    Install the handlers for the time of the application's import, when no job has started.
 
-    Those that the supervisor has blocked for a new process (see `blocked`) are unblocked.
+    USR1: dump all stacks. TERM, INT, HUP, USR2: end the process. Unblocks the signals that the supervisor has blocked
+    for a new process (see `blocked`).
     """
 
     def end(_number: int, _frame: FrameType | None) -> None:
-        logs.write_now("Stopped before the worker began", log_format, __name__)
+        logs.write_now("Stopped before the worker started", log_format, __name__)
         os._exit(Exit.STOPPED)
 
     for number in (*_GRACEFUL, signal.SIGUSR2, signal.SIGHUP):
@@ -44,10 +45,11 @@ def install_early(log_format: str) -> None:
 
 def install(request_stop: Callable[[float | None], None], log_format: str) -> None:
     """
-    Install those for the run. TERM, INT: stop within the grace, a second one at once. HUP: stop within the grace.
+    Install the handlers for the run.
 
-    USR2: lease no more and finish. *request_stop* takes the seconds that the stop may take, None = the grace, and must
-    be safe in a signal handler.
+    TERM, INT: stop within the grace; a second one ends the process at once. HUP: stop within the grace. USR2: lease no
+    more jobs and finish. *request_stop* is called with the seconds that the stop may take (None = the grace), and must
+    be safe inside a signal handler.
     """
     asked_at: float | None = None
 
@@ -55,14 +57,14 @@ def install(request_stop: Callable[[float | None], None], log_format: str) -> No
         nonlocal asked_at
         if asked_at is not None:
             if time.monotonic() - asked_at > SAME_SIGNAL:
-                os._exit(FORCED + number)  # nothing that could wait for a lock
+                os._exit(FORCED + number)  # calls nothing that could wait for a lock
             return
         asked_at = time.monotonic()
         request_stop(None)
         logs.write_now(_NOTICE, log_format, __name__)
 
     def hang_up(_number: int, _frame: FrameType | None) -> None:
-        # Not counted as a first TERM: the terminal was closed, or new code is to be loaded.
+        # Not counted as a first TERM: a terminal was closed, or new code will be loaded.
         request_stop(None)
 
     def drain(_number: int, _frame: FrameType | None) -> None:
@@ -78,9 +80,10 @@ def install(request_stop: Callable[[float | None], None], log_format: str) -> No
 @contextmanager
 def blocked() -> Iterator[None]:
     """
-    Block USR1 and USR2 within the block, for a process that is started in it and inherits the mask.
+    Block USR1 and USR2 for a process that is started within the block and inherits the mask.
 
-    Before that process has installed its handlers they would kill it; so the system keeps them until it unblocks them.
+    These signals would kill the process before it has installed its handlers. The system keeps them until the process
+    unblocks them.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED_AT_START)
     try:
@@ -91,7 +94,7 @@ def blocked() -> Iterator[None]:
 
 @contextmanager
 def hang_up_on_change(folders: Sequence[str]) -> Iterator[None]:
-    """Within the block, send HUP to this process whenever a Python file under *folders* changes."""
+    """Send HUP to this process whenever a Python file under *folders* changes, within the block."""
     if not folders:
         yield
         return

@@ -1,4 +1,4 @@
-"""Starts worker processes, replaces those that end, and passes signals on to them. It runs no job itself."""
+"""The supervisor, which starts worker processes, replaces those that end, and forwards signals to them."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from scheduler.cli.systemd import ServiceManager
 from scheduler.logs import printable
 
 _log = logging.getLogger(__name__)
-_LONGEST_WAIT = 1.0  # seconds between two turns
+_LONGEST_WAIT = 1.0  # seconds between two turns, at most
 _KILL_MARGIN = 5.0  # seconds beyond the grace before children that do not end are killed
 _HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)
 
 
 class Supervisor:
     """
-    `run` blocks on the main thread until all children have ended.
+    Supervisor of worker processes. It runs no job itself. `run` blocks the main thread until all children have ended.
 
-    TERM or INT: children stop within the grace; a second one kills them. USR2: they finish their jobs and end. HUP:
+    TERM or INT: the children stop within the grace; a second one kills them. USR2: they finish their jobs and end. HUP:
     each is replaced. USR1: they dump their stacks.
     """
 
@@ -38,7 +38,7 @@ class Supervisor:
         self._options = options
         name = options.worker_id or f"{socket.gethostname()[:100]}:{os.getpid()}"
         self._slots = [Slot(number, name) for number in range(options.processes)]
-        self._wake_fd = -1  # the reading end of a pipe, into which Python writes the numbers of signals
+        self._wake_fd = -1  # the reading end of a pipe to which Python writes the numbers of signals
         self._service = ServiceManager()
         self._stopping = False
         self._stop_requested: float | None = None  # when TERM or INT came, by time.monotonic()
@@ -47,7 +47,7 @@ class Supervisor:
         self._silence_checked = time.monotonic()
 
     def run(self) -> int:
-        """Supervise to the end and return the worst exit status of a child that ended during the stop."""
+        """Run until all children have ended, and return the highest exit status of those that ended during the stop."""
         options = self._options
         with ExitStack() as stack:
             self._install_signal_handlers(stack)
@@ -64,7 +64,7 @@ class Supervisor:
         return self._worst_exit
 
     def _install_signal_handlers(self, stack: ExitStack) -> None:
-        # The handlers do nothing: Python writes each signal's number into the pipe, which ends the wait in poll().
+        # The handlers do nothing: Python writes each signal's number to the pipe, which ends the wait in poll().
         self._wake_fd, writer = os.pipe()
         for end in (self._wake_fd, writer):
             os.set_blocking(end, False)
@@ -94,9 +94,9 @@ class Supervisor:
             self._kill()
 
     def _wait(self, seconds: float) -> bytes:
-        """Wait until a signal or a message comes. Returns the numbers of the signals that have come."""
+        """Wait up to *seconds* for a signal or a message. Return the numbers of the signals that have arrived."""
         poll = select.poll()
-        # A process that has closed its socket shows its end by its exit status.
+        # The end of a process that has closed its socket shows in its exit status.
         for descriptor in (self._wake_fd, *(child.socket.fileno() for child in self._children() if child.connected)):
             poll.register(descriptor, select.POLLIN)
         poll.poll(max(0.0, seconds) * 1_000)
@@ -116,7 +116,7 @@ class Supervisor:
             return
         child.read()  # its last messages
         child.socket.close()
-        # Any other exit is a crash, whatever its status: a handler can call os._exit(0) as well.
+        # An exit without this message is a crash, whatever its status: a handler can call os._exit(0).
         planned = status == child.announced_exit
         if planned and status == Exit.STOPPED:
             slot.on_exit(child)
@@ -135,11 +135,11 @@ class Supervisor:
             slot.on_crash(child, status)
 
     def _may_recover(self) -> bool:
-        """Whether a replacement may end otherwise: somebody edits the code, or deploys a new release of it."""
+        """Return whether a replacement may succeed: the code is being edited, or a new release is being deployed."""
         return bool(self._options.watch) or any(child.settled for child in self._children())
 
     def _kill_silent(self) -> None:
-        """Kill children that send no status: a thread may hold the interpreter's lock for ever."""
+        """Kill children that send no status, because a thread may hold the interpreter's lock for ever."""
         now = time.monotonic()
         # While this process was suspended, its children may have been suspended too.
         passed = min(now - self._silence_checked, 2 * _LONGEST_WAIT)
@@ -165,7 +165,7 @@ class Supervisor:
             child.stop()
 
     def _status(self) -> Status:
-        # Also on the threads of the health port, while the main thread changes the slots.
+        # Also called on threads of the health port, while the main thread changes the slots.
         known = [status for child in self._children() if (status := child.present_status()) is not None]
         return Status.sum(known, expected=len(self._slots))
 
@@ -176,7 +176,7 @@ class Supervisor:
             case signal.SIGTERM | signal.SIGINT:
                 self._request_stop()
             case signal.SIGUSR1 | signal.SIGUSR2:
-                self._stopping |= number == signal.SIGUSR2  # without a limit: they finish what they hold
+                self._stopping |= number == signal.SIGUSR2  # without a time limit: they finish what they hold
                 for child in self._children():
                     child.process.send_signal(number)
             case signal.SIGHUP if not self._stopping:

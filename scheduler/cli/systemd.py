@@ -1,4 +1,4 @@
-"""Reports the state of a service to systemd."""
+"""State reports to systemd."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ _TIMEOUT = 0.5  # seconds: a receiver that does not read must not block a superv
 
 
 class ServiceManager:
-    """Sends READY=1 and STOPPING=1 once, and WATCHDOG=1 with every report. Does nothing without $NOTIFY_SOCKET."""
+    """Client of sd_notify(3): sends READY=1 and STOPPING=1 once, WATCHDOG=1 every time. Needs $NOTIFY_SOCKET."""
 
     def __init__(self) -> None:
         self._sent: set[str] = set()
 
     def report(self, status: Status, *, started: bool, stopping: bool) -> None:
         """Report *status*. Call it every second."""
-        # Not whether the store is available: a service manager would give up a service that waits for it.
+        # Availability of the store is not reported: systemd would give up a service that waits for its store.
         once = {state for state, reached in (("READY=1", started), ("STOPPING=1", stopping)) if reached} - self._sent
         if _notify(*once, "WATCHDOG=1", f"STATUS={status.held} jobs held, {status.stuck} threads stuck"):
             self._sent |= once
 
 
 def _notify(*states: str) -> bool:
-    """Send *states* as sd_notify(3) does. False if that failed, which is no reason for a worker to end."""
+    """Send *states* like sd_notify(3). Return False if that failed, which must not end a worker."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return True

@@ -1,4 +1,4 @@
-"""Finds the application's worker: `module:attribute`, or `module:create()` for a factory."""
+"""Import of the application's worker: `module:attribute`, or `module:create()` for a factory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from scheduler.errors import ConfigError, HandlerError, SchemaMismatch
 from scheduler.worker import Worker
 
-# Imported before the working folder is on the path, so that a module of this name there cannot replace it.
+# Imported before the working folder is on the path, so that a module with this name there cannot replace it.
 _OURS = "scheduler_backends"
 _HERE = str(Path(__file__).parents[1])
 _USAGE_ERRORS = (ImportError, SyntaxError, ConfigError, HandlerError, SchemaMismatch)
@@ -21,8 +21,8 @@ def load_worker(target: str) -> Worker:
     """
     Import the module, also from the current directory, and return its worker.
 
-    Raises `ConfigError` if *target* is misspelt or not a worker, and for errors of the application that are reported in
-    one line, such as a failed import. Other errors of its code pass through.
+    Raises `ConfigError` if *target* is misspelt or not a worker, and for errors of the application that can be reported
+    in one line, such as a failed import. Other errors of its code are raised unchanged.
     """
     module_name, colon, attribute = target.partition(":")
     if not (module_name and colon and attribute):
@@ -34,10 +34,10 @@ def load_worker(target: str) -> Worker:
     try:
         module = importlib.import_module(module_name)
     except _USAGE_ERRORS as error:
-        # Only if the target's own module is missing: another one is an error of the application.
+        # Only if the target's own module is missing. Another missing module is an error of the application.
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing is not None and f"{module_name}.".startswith(f"{missing}."):
-            raise ConfigError("target", f"there is no module {missing!r} here or on the path") from error
+            raise ConfigError("target", f"there is no module {missing!r} in this folder or on the path") from error
         raise _usage_error(module_name, error) from error
     try:
         found: object = attrgetter(attribute.removesuffix("()"))(module)
@@ -61,7 +61,7 @@ def _usage_error(what: str, error: Exception) -> ConfigError:
     if isinstance(error, SyntaxError):
         place = f"{error.filename}, line {error.lineno}"
         return ConfigError("target", f"{what} cannot be loaded: {kind}: {error.msg} ({place})")
-    # The innermost line of the application, not of the import system or this library.
+    # The innermost line in code of the application, not of the import system or this library.
     frames = [
         f"{frame.filename}, line {frame.lineno}"
         for frame in traceback.extract_tb(error.__traceback__)

@@ -1,4 +1,4 @@
-"""The worker: leases jobs in batches, runs them in a bounded thread pool, records their outcomes."""
+"""The worker, which leases jobs, runs their handlers in a thread pool and records the outcomes."""
 
 from scheduler.worker.context import JobContext, current_job
 from scheduler.worker.lifecycle import Health, Report

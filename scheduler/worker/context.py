@@ -1,4 +1,4 @@
-"""The second argument of a handler: the deadline of its run, and whether the run is cancelled."""
+"""The context that a handler receives: the deadline of its run, and whether the run is cancelled."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _current: ContextVar[Job | None] = ContextVar("scheduler_current_job", default=N
 
 
 def current_job() -> Job | None:
-    """Return the job whose handler runs in the present context, None outside of handlers."""
+    """Return the job whose handler runs in the current context, None outside of handlers."""
     return _current.get()
 
 
 def enter(job: Job) -> None:
-    """Make *job* the current one of the present context."""
+    """Make *job* the one that `current_job` returns in this context."""
     _current.set(job)
 
 
 class JobContext:
     """
-    One run of one job. The handler's thread reads it; the worker's threads cancel it.
+    Context of one run of a job.
 
-    The job's timeout counts from the moment at which the handler starts.
+    The handler reads it. The worker's other threads cancel it. The job's timeout counts from the start of the handler.
     """
 
     __slots__ = ("_cancelled_at", "_event", "_interrupt", "_job", "_loads", "_lock", "_reason", "_started")
@@ -37,16 +37,16 @@ class JobContext:
         self._job = job
         self._started = time.monotonic()
         self._loads = loads
-        # Guards the four below. A lock for all contexts would stay held for ever in the child of a handler that forks.
+        # Guards the four below. A lock shared by all contexts could stay locked in the child of a handler that forks.
         self._lock = threading.Lock()
         self._reason: InterruptReason | None = None
         self._cancelled_at: float | None = None
-        self._event: threading.Event | None = None  # made when it is first asked for: most handlers never ask
+        self._event: threading.Event | None = None  # created at first use: most handlers never use it
         self._interrupt: Callable[[], bool] | None = None
 
     @property
     def job(self) -> Job:
-        """The job, as it was leased."""
+        """The job as it was leased."""
         return self._job
 
     @property
@@ -56,12 +56,12 @@ class JobContext:
 
     @property
     def data(self) -> object:
-        """The payload, decoded by the worker's serializer: anew at each access, so that no two callers share it."""
+        """The payload, decoded by the worker's serializer. Each access decodes it again and returns a new object."""
         return self._loads(self._job.payload)
 
     @property
     def deadline(self) -> datetime:
-        """When the attempt times out, by this machine's clock, in UTC."""
+        """When the attempt times out: in UTC, by the clock of this machine."""
         return datetime.now(UTC) + timedelta(seconds=self.remaining())
 
     @property
@@ -70,7 +70,7 @@ class JobContext:
         return self._started + self._job.timeout
 
     def remaining(self) -> float:
-        """Seconds until the deadline; negative after it."""
+        """Return the seconds until the deadline, negative after it."""
         return self.ends - time.monotonic()
 
     @property
@@ -85,23 +85,23 @@ class JobContext:
 
     @property
     def reason(self) -> InterruptReason | None:
-        """Why the context is cancelled; None = it is not."""
+        """Why the context was cancelled. None if it was not."""
         return self._reason
 
     @property
     def cancelled_at(self) -> float | None:
-        """When the context was cancelled, by `time.monotonic()`; None = it is not cancelled."""
+        """When the context was cancelled, by `time.monotonic()`. None if it was not."""
         return self._cancelled_at
 
     def check(self) -> None:
-        """Raise `JobInterrupted` if the context is cancelled, or its deadline has passed. Call it in long loops."""
+        """Raise `JobInterrupted` if the context is cancelled or its deadline has passed. Call this in long loops."""
         if self._reason is None and self.remaining() <= 0.0:
             self.cancel("timeout")
         if self._reason is not None:
             raise JobInterrupted(self._reason)
 
     def cancel(self, reason: InterruptReason) -> None:
-        """Ask the handler to end; the first reason stays. Any thread of the worker."""
+        """Request the handler to end. Only the first call has an effect. Thread-safe."""
         with self._lock:
             if self._reason is not None:
                 return
@@ -112,12 +112,12 @@ class JobContext:
         self.interrupt()
 
     def interrupt(self) -> bool:
-        """Interrupt a handler whose context is cancelled. False = call again in a moment: it may be necessary again."""
+        """Interrupt the handler of a cancelled context. Return False if the call must be repeated a moment later."""
         interrupt = self._interrupt
         return interrupt is None or interrupt()
 
     def on_cancel(self, interrupt: Callable[[], bool]) -> None:
-        """Call *interrupt* when the context is cancelled, at once if it is so already; it returns True when done."""
+        """Call *interrupt* when the context is cancelled, or now if it already is. It must return True when done."""
         with self._lock:
             self._interrupt = interrupt
             cancelled = self._reason is not None

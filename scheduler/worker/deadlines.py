@@ -1,4 +1,4 @@
-"""Enforces the deadlines of handlers. Never waits for the store."""
+"""Enforcement of the handlers' deadlines. Never waits for the store."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from scheduler.worker.log_lines import fields, named
 from scheduler.worker.runner import JobRunner
 from scheduler.worker.threads import Run
 
-# Seconds until the next check whether a handler has to be interrupted (again): at first,
-_SOONEST = 0.001
-_SHARE = 0.02  # later this share of the time since the handler was cancelled,
-_LATEST = 1.0  # and at most.
+# A cancelled handler is interrupted again after this share of the time since its cancellation, within these bounds.
+_SHARE = 0.02
+_SOONEST = 0.001  # seconds
+_LATEST = 1.0  # seconds
 _DEPTH = 50  # frames of a stuck handler that are logged
 
 
 class Deadlines:
-    """`watch` is the duty of the deadlines' thread and returns the seconds until the next call."""
+    """Supervision of the deadlines of running handlers. `watch` is the duty of the deadlines' thread."""
 
     def __init__(self, run: Run, inflight: InFlight, runner: JobRunner) -> None:
         self._run = run
@@ -31,9 +31,9 @@ class Deadlines:
 
     def watch(self) -> float:
         """
-        Cancel handlers past their deadline, interrupt those that want it, give up on those that do not return.
+        Cancel handlers past their deadline, interrupt those that allow it, and give up on those that do not return.
 
-        The run ends when too many threads are stuck.
+        Returns the seconds until the next call. Ends the run if too many threads are stuck.
         """
         now = time.monotonic()
         config = self._run.config
@@ -69,7 +69,7 @@ class Deadlines:
 
 
 def _interrupt(context: JobContext | None, now: float) -> float:
-    """Interrupt a cancelled handler that still runs. Returns the seconds until the next check, inf = none needed."""
+    """Interrupt a cancelled handler that still runs. Return the seconds until the next check, inf if none is needed."""
     if context is None or context.cancelled_at is None or context.interrupt():
         return math.inf
     return min(max(_SOONEST, (now - context.cancelled_at) * _SHARE), _LATEST)

@@ -1,4 +1,4 @@
-"""Reads the frames of another thread while that thread runs."""
+"""Access to the frames of another thread while that thread runs."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from types import FrameType
 
 from scheduler.processes import PerProcess, run_in_children
 
-# Each guards the collector's switch. Handlers' threads never take it: they could be interrupted while they do.
+# Guards switching the garbage collector off and on. Handler threads never take it: an interrupt could leave it locked.
 _locks: PerProcess[threading.Lock] = PerProcess()
-_paused = False  # whether the collector is off for a moment, and was on before
+_paused = False  # whether the collector is off and must be switched on again
 
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
     """
-    Keep Python 3.11 from collecting garbage on this thread. Not to be called on a handler's thread.
+    Pause the garbage collector on Python 3.11. Must not be called on a handler's thread.
 
-    Reading `f_back` there makes the outer frame an object. That may start a collection, whose callbacks and finalisers
-    let the other thread run and leave the frame: what is then read is freed memory. Since 3.12 a collection waits for
-    the next Python instruction. If the program switches the collector off during the pause, it is on again afterwards.
+    On 3.11, reading `f_back` creates a frame object, which may start a collection. Its callbacks and finalisers let the
+    other thread run and leave the frame. Then freed memory is read. Since 3.12 a collection waits for the next Python
+    instruction. If the program switches the collector off during the pause, the end of the pause switches it on again.
     """
     global _paused  # noqa: PLW0603 - a state of the process
     with _locks.get(threading.Lock):
@@ -38,7 +38,7 @@ def collector_paused() -> Iterator[None]:
 
 
 def _resume() -> None:
-    """End a pause; also in a child that was forked during one, which has no thread that would end it."""
+    """End a pause. Also called in a child that was forked during one: it has no thread that would end it."""
     global _paused  # noqa: PLW0603 - a state of the process
     if _paused:
         gc.enable()
@@ -56,12 +56,12 @@ def outwards(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def frames_of(thread: int) -> list[FrameType]:
-    """Return a thread's frames, innermost first; none if it has ended. Call it in `collector_paused`."""
+    """Return a thread's frames, innermost first, or none if it has ended. Call this in `collector_paused`."""
     return list(outwards(sys._current_frames().get(thread)))  # noqa: SLF001 - the documented way to another thread's frames
 
 
 def stack_of(thread: int, limit: int) -> str:
-    """Return the innermost *limit* frames of a thread, as a traceback shows them. *thread*: its identifier."""
+    """Return the innermost *limit* frames of the thread with this identifier, formatted like a traceback."""
     with collector_paused():
         frames = frames_of(thread)[:limit]
     lines = traceback.StackSummary.extract((frame, frame.f_lineno) for frame in reversed(frames))

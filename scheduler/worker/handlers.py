@@ -20,29 +20,26 @@ _ARGUMENTS: Final = 2  # job, ctx
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handler:
-    """
-    A registered function. retry_policy: for jobs that have none; None = the worker's.
-
-    interrupt: when the job is cancelled, also raise `JobInterrupted` in the handler's thread, at its next Python
-    instruction.
-    """
+    """A registered handler and its options."""
 
     function: HandlerFunction
     retry_policy: Delays | None = None
+    """For jobs without a retry policy of their own. None means the worker's."""
     interrupt: bool = False
+    """Whether to raise `JobInterrupted` in the handler's thread when its context is cancelled."""
 
 
 class Handlers:
-    """May be registered at any time. Looked up by the pool's threads."""
+    """Handlers by job type. Handlers may be registered while the pool's threads look them up."""
 
     def __init__(self) -> None:
         self._handlers: dict[str, Handler] = {}
 
     def register(self, job_type: str, handler: Handler) -> None:
         """
-        Add a handler.
+        Register *handler* for *job_type*.
 
-        Raises `DuplicateHandler`, or `InvalidHandler` if it cannot be called as handler(job, ctx).
+        Raises `DuplicateHandler` if the type has one, `InvalidHandler` if it cannot be called as handler(job, ctx).
         """
         job_type = check_name("type", job_type, ConfigError)
         _check_function(handler.function)
@@ -50,7 +47,7 @@ class Handlers:
             check_delays(handler.retry_policy)
         check_kind("interrupt", handler.interrupt, bool)
         if self._handlers.setdefault(job_type, handler) is not handler:
-            raise DuplicateHandler(f"the job type {job_type!r} has a handler already")
+            raise DuplicateHandler(f"the job type {job_type!r} already has a handler")
 
     def find(self, job_type: str) -> Handler | None:
         """Return the handler of *job_type*, None if there is none."""
@@ -68,14 +65,14 @@ def _check_function(function: object) -> None:
     inner: object = function
     while isinstance(inner, functools.partial):
         inner = inner.func
-    # A function that a decorator wraps is not checked: a plain function may run a coroutine function to its end.
+    # A function wrapped by a decorator is not checked: a plain wrapper may run a coroutine function to its end.
     for candidate in (inner, getattr(inner, "__call__", None)):  # noqa: B004 - the method itself is checked
         if (
             inspect.iscoroutinefunction(candidate)
             or inspect.isgeneratorfunction(candidate)
             or inspect.isasyncgenfunction(candidate)
         ):
-            raise InvalidHandler("a handler must be a plain function: a coroutine or generator would never run")
+            raise InvalidHandler("a handler must be a plain function: nothing would run a coroutine or generator")
     try:
         signature = inspect.signature(function, follow_wrapped=False)  # the wrapper is what is called
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""The jobs that a worker holds: their table, under one lock."""
+"""Table of the jobs that a worker holds, guarded by one lock."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from scheduler.worker.outcome import Outcome, released
 
 LeaseKey = tuple[str, str, str]
 CRASHES_KEPT_APART = 2
-_TRIAL = 5.0  # seconds: a job that kills its process mostly does so at once
+_TRIAL = 5.0  # seconds: most jobs that kill their process do so soon after they begin
 
 
 def is_suspect(lease: Lease) -> bool:
-    """Return whether this job may be what kills its workers."""
+    """Return whether this job may be the one that kills its worker processes."""
     return lease.job.crashes >= CRASHES_KEPT_APART
 
 
 class HeldJob:
     """
-    A job in the in-flight table. Changed only under the table's lock.
+    A job in the in-flight table. Its fields change only under the table's lock.
 
     taken: when it was leased, by time.monotonic(). begun, context, thread: set when its handler starts. unsent: its
-    outcome is known and not recorded yet. offered: the outcome was sent to the store at least once. given_up: its
+    outcome is known but not recorded yet. offered: the outcome was sent to the store at least once. given_up: its
     thread is stuck.
     """
 
@@ -46,14 +46,14 @@ class HeldJob:
 
     @property
     def deadline(self) -> float:
-        """When to cancel its handler, by time.monotonic(); inf = nothing is to be cancelled, or not any more."""
+        """When to cancel its handler, by time.monotonic(); inf if it has not started or is already cancelled."""
         context = self.context
         return math.inf if context is None or context.reason is not None else context.ends
 
     def gives_up_at(self, grace: float) -> float:
         """Return when to give up on its thread: *grace* seconds after both its cancellation and its deadline."""
         context = self.context
-        # A handler that only lost its lease, or that is being stopped, keeps the rest of its time.
+        # A handler that was cancelled before its deadline (lease lost, worker stopping) keeps the rest of its time.
         if context is None or (cancelled := context.cancelled_at) is None:
             return math.inf
         return max(context.ends, cancelled) + grace
@@ -61,11 +61,13 @@ class HeldJob:
 
 class InFlight:
     """
-    Each held job is buffered, running or unsent. A job whose lease is lost leaves the table; its handler runs on.
+    The in-flight table. Each held job is buffered, running or unsent.
+
+    A job whose lease is lost leaves the table, although its handler has not returned.
 
     Callers by thread: pump: wanted, trial_left, suspect_since, holds, take_in, unsent, keep, forget · pool threads:
     begin, finish · heartbeat: renewable, mark_lost · deadlines: give_up, release_overdue, watch · any: the counts,
-    room, start_no_more. No store, handler or hook is called under the lock.
+    free_capacity, start_no_more. No store, handler or hook is called under the lock.
     """
 
     def __init__(
@@ -83,13 +85,13 @@ class InFlight:
         self._lock = threading.RLock()  # guards all below; re-entrant for signal handlers that read the health
         self._held: dict[LeaseKey, HeldJob] = {}  # not yet settled, released or lost
         self._buffered: deque[HeldJob] = deque()
-        self._started: set[HeldJob] = set()  # handlers that have not returned, of lost leases too
-        self._stuck = 0  # of these, the given up
+        self._started: set[HeldJob] = set()  # jobs whose handler has not returned, also those of lost leases
+        self._stuck = 0  # how many of those were given up
         self._outcomes: deque[Outcome] = deque()
         self._active_threads = 0  # pool threads in a shift, stuck ones included
         self._prefetching = True
         self._starting = True
-        self._watched_until = 0.0  # when `watch` is woken next, by time.monotonic()
+        self._watched_until = 0.0  # when `watch` is called next, by time.monotonic()
 
     # ---- any thread
 
@@ -111,11 +113,11 @@ class InFlight:
 
     @property
     def unfinished(self) -> int:
-        """Jobs buffered or whose handler has not returned, stuck ones not counted."""
+        """Jobs that are buffered or whose handler has not returned, without the stuck ones."""
         with self._lock:
             return len(self._buffered) + len(self._started) - self._stuck
 
-    def room(self) -> int:
+    def free_capacity(self) -> int:
         """Return how many more jobs may be leased now."""
         with self._lock:
             buffer = self._queue_buffer if self._prefetching else 0
@@ -127,22 +129,22 @@ class InFlight:
     def wanted(self, batch_size: int) -> int:
         """Return how many jobs to lease now, at most *batch_size*."""
         with self._lock:
-            room = min(batch_size, self.room())
-            # If every thread has its next job, a small lease would only cost a call.
-            return 0 if room < batch_size and len(self._buffered) >= self._concurrency else room
+            free = min(batch_size, self.free_capacity())
+            # While every thread has its next job buffered, a lease of less than a batch is not worth a call.
+            return 0 if free < batch_size and len(self._buffered) >= self._concurrency else free
 
     def trial_left(self) -> float:
         """
-        Return for how many seconds nothing is to be leased, because a job that may kill the process has just begun.
+        Return for how many seconds nothing may be leased because a suspect has just begun, or is about to begin.
 
-        Also if one is about to begin; 0.0 = there is none. If the process died during a lease call, the jobs that the
-        call took would have a crash counted against them.
+        A suspect is a job that may kill the process. 0.0 means that jobs may be leased. If the process died during a
+        lease call, a crash would be counted against the jobs of that call too.
         """
         since = self.suspect_since()
         return 0.0 if since is None else max(0.0, since + _TRIAL - time.monotonic())
 
     def suspect_since(self) -> float | None:
-        """When the newest job that may kill the process began; now if one is about to begin, None if there is none."""
+        """Return when the newest suspect began: now if one is about to begin, None if there is none."""
         with self._lock:
             if any(is_suspect(held.lease) for held in self._buffered):
                 return time.monotonic()
@@ -154,19 +156,19 @@ class InFlight:
         return lease.key in self._held
 
     def take_in(self, leases: Iterable[Lease]) -> int:
-        """Hold *leases*. Returns how many threads to wake for them."""
+        """Add *leases* to the table. Return how many threads to wake for them."""
         now = time.monotonic()
         with self._lock:
             for lease in leases:
                 held = HeldJob(lease, now)
-                if held.key in self._held:  # a repeated call returned what is held already
+                if held.key in self._held:  # a repeated lease call also returns jobs that are held already
                     continue
                 self._held[held.key] = held
                 if not self._starting:
                     self._conclude(held, released(lease))
                 else:
                     self._buffered.append(held)
-            coming = self._active_threads - len(self._started)  # woken, and no job begun yet
+            coming = self._active_threads - len(self._started)  # threads that were woken and have not begun a job
             woken = max(0, min(len(self._buffered) - coming, self._concurrency - self._active_threads))
             self._active_threads += woken
             return woken
@@ -176,30 +178,30 @@ class InFlight:
         self._outcomes.append(outcome)
 
     def unsent(self, limit: int) -> list[Outcome]:
-        """Take up to *limit* outcomes to be recorded. Call `forget` or `keep` for each of them afterwards."""
+        """Take up to *limit* outcomes to record. Call `forget` or `keep` for each of them afterwards."""
         taken: list[Outcome] = []
         with self._lock:
             while self._outcomes and len(taken) < limit:
                 outcome = self._outcomes.popleft()
                 held = self._held.get(outcome.lease.key)
-                if held is not None:  # else it was lost in the meantime
+                if held is not None:  # else the lease was lost in the meantime
                     held.offered = True
                     taken.append(outcome)
         return taken
 
     def keep(self, outcomes: Sequence[Outcome]) -> None:
-        """Return *outcomes* that the store did not take: they are offered again, in their order."""
+        """Put back *outcomes* that could not be recorded. `unsent` returns them first, in the same order."""
         with self._lock:
             self._outcomes.extendleft(reversed(outcomes))
 
     def forget(self, leases: Iterable[Lease]) -> None:
-        """Stop holding *leases*, whose outcomes the store has recorded or refused."""
+        """Remove *leases*, whose outcomes the store has recorded or refused."""
         with self._lock:
             for lease in leases:
                 self._held.pop(lease.key, None)
 
     def start_no_more(self) -> None:
-        """Give back jobs that have not started, also those that are taken in later."""
+        """Start no more jobs. Release those that have not started, also those that are added later."""
         with self._lock:
             self._starting = False
             self._release_buffered()
@@ -214,10 +216,10 @@ class InFlight:
     # ---- pool threads
 
     def begin(self) -> HeldJob | None:
-        """Return the next job to run on this thread. None ends the shift."""
+        """Return the next job to run on this thread. None means that none is buffered: the thread's shift ends."""
         with self._lock:
             if not self._buffered:
-                # Subtracted under the lock under which nothing was found, so that no job is left without a thread.
+                # Under the same lock as the check above, so that no job is left without a thread.
                 self._active_threads -= 1
                 return None
             held = self._buffered.popleft()
@@ -226,12 +228,16 @@ class InFlight:
             held.begun = time.monotonic()
             self._started.add(held)
             if context.ends < self._watched_until:
-                self._watched_until = context.ends  # one wake-up is enough for all deadlines up to this one
+                self._watched_until = context.ends  # only an earlier deadline needs another wake-up
                 self._wake_deadlines()
             return held
 
     def finish(self, held: HeldJob, outcome: Outcome) -> HeldJob | None:
-        """Take the outcome of *held*, then return as `begin`. It is dropped if the lease is lost or was given up."""
+        """
+        Add the outcome of *held* to the unsent ones, and return the next job as `begin` does.
+
+        The outcome is dropped if the lease is lost or the job was given up.
+        """
         with self._lock:
             self._started.discard(held)
             self._stuck -= held.given_up
@@ -243,18 +249,18 @@ class InFlight:
     # ---- the heartbeat
 
     def renewable(self) -> list[Lease]:
-        """Return all leases to be renewed: of buffered, running and unsent jobs, but not of those given up."""
+        """Return the leases to renew: those of all held jobs except the ones given up."""
         with self._lock:
             return [held.lease for held in self._held.values() if not held.given_up]
 
     def mark_lost(self, leases: Iterable[Lease]) -> int:
-        """Drop jobs that other workers hold now, and cancel their handlers. Returns how many were still held."""
+        """Remove jobs whose leases the store did not renew, and cancel them. Return how many were still held."""
         lost = []
         with self._lock:
             for lease in leases:
                 held = self._held.get(lease.key)
-                # A lease whose outcome was offered may be refused because the store has recorded it, although the
-                # call has not returned (yet). If it has not recorded it, the next offer is refused.
+                # The store may have refused the lease because it has recorded the outcome, although that call has not
+                # returned (yet). If it has not recorded the outcome, it refuses it when it is sent again.
                 if held is None or held.offered:
                     continue
                 del self._held[held.key]
@@ -270,7 +276,11 @@ class InFlight:
     # ---- the deadlines
 
     def give_up(self, held: HeldJob, outcome: Outcome) -> bool:
-        """Record *outcome* without waiting for the handler. False if the handler has returned in the meantime."""
+        """
+        Add *outcome* to the unsent ones, without waiting for the handler of *held*.
+
+        Returns False if the handler has returned in the meantime.
+        """
         with self._lock:
             if held not in self._started or held.given_up:
                 return False
@@ -282,7 +292,11 @@ class InFlight:
             return True
 
     def release_overdue(self, now: float, longest: float) -> int:
-        """Give back jobs that have not started once the oldest waits for *longest* seconds: others may have room."""
+        """
+        Release the buffered jobs once the oldest has waited for *longest* seconds: other workers may be free.
+
+        Returns how many were released.
+        """
         with self._lock:
             if not self._buffered or now - self._buffered[0].taken < longest:
                 return 0
@@ -293,9 +307,9 @@ class InFlight:
         return self._release_buffered()
 
     def watch(self, until: float, grace: float) -> float:
-        """Return until when the deadlines' thread sleeps: *until*, or the next deadline or moment to give up."""
+        """Return until when the deadlines' thread sleeps: *until*, or an earlier deadline or time to give up."""
         with self._lock:
-            # The moment it was woken for stays, even if that job is done: else each of many short jobs wakes it.
+            # Kept even if the job with that deadline is done: otherwise each of many short jobs would wake the thread.
             if time.monotonic() < self._watched_until:
                 until = min(until, self._watched_until)
             for held in self._started:

@@ -1,4 +1,4 @@
-"""Raises an exception inside a handler's thread, without ever losing that thread or a lock that it holds."""
+"""Interruption of handlers: raises an exception in their thread, and never loses the thread or leaves a lock held."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _LOCKING: Final = frozenset(
     }
 )
 _LOGGING: Final = logging.Handler.handle.__code__.co_filename
-# Of logging's functions, these take a lock before they enter the block that releases it, up to Python 3.12.
+# Functions of logging that, up to Python 3.12, take a lock before they enter the block that releases it.
 _LOGGING_LOCKS: Final = frozenset({"acquire", "release", "handle", "_acquireLock", "_releaseLock"})
 _FINALIZE: Final = weakref.finalize.__call__.__code__  # called as a weak reference's callback
 _ENTERING: Final = frozenset({"__enter__", "__exit__"})
 
 
 class _Raised(JobInterrupted):
-    """The class that is raised: the interpreter makes its instance without arguments."""
+    """The exception that is raised. The interpreter creates the instance, without arguments."""
 
     def __init__(self) -> None:
         super().__init__("timeout")
@@ -52,54 +52,55 @@ class _Stopper(BaseException):
 
 class Interruptible(Run):
     """
-    Runs one function, inside which `interrupt()`, called by another thread, raises `JobInterrupted`.
+    Run of one function, in which another thread can raise `JobInterrupted` by calling `interrupt()`.
 
-    The function receives it at most once. If Python drops it, because it landed in a callback, it is raised again.
+    The function receives the exception at most once. If Python drops it because it landed in a callback, it is raised
+    again.
 
     The exception comes at the next Python instruction, so it waits for a call into C to return. It also waits for the
-    end of the library's critical sections, for the end of runs inside this one, and for a moment at which the thread
-    neither takes nor releases a lock of `threading`, `logging` or the like. It never escapes from `run`.
+    end of the library's critical sections and of nested runs, and until the thread neither takes nor releases a lock of
+    `threading`, `logging` or similar modules. It never escapes from `run`.
     """
 
     def __init__(self) -> None:
-        # No lock guards these: CPython switches threads only at calls, loops and the starts of functions, and what must
-        # not be divided below has none of them. A lock could itself be left held by the exception that is raised here.
-        self.depth = 1  # 0 = inside the function, and in no critical section
-        self._asked = self._raised = self._over = False
+        # No lock guards these: CPython switches threads only at calls, loops and the starts of functions, and the code
+        # below that must be atomic has none of them. The exception that is raised here could leave such a lock held.
+        self.depth = 1  # 0 = inside the function and outside of critical sections
+        self._requested = self._raised = self._over = False
         self._thread = threading.get_ident()
 
     def interrupt(self) -> bool:
         """
-        Raise in the thread that made this object, inside its present or coming `run`. Any thread.
+        Raise `JobInterrupted` in the thread that created this object, during its `run`. Thread-safe.
 
-        False until that run is over: call again in a moment, since it may not have been possible, or the interpreter
-        may drop the exception. In the thread itself it is raised at once.
+        Returns False until that run is over. Repeat the call until then: it may not have been possible to raise the
+        exception, or the interpreter may have dropped it. On the thread itself it is raised at once, if possible.
         """
-        self._asked = True
+        self._requested = True
         if threading.get_ident() == self._thread:
             self.left()
         elif not self._raised:
             with collector_paused():
                 frames = frames_of(self._thread)
                 self._raise_in(frames)
-            del frames  # not while paused: objects that only these frames held are finalised here
+            del frames  # after the pause: this finalises objects that only these frames held
         return self._over
 
     def left(self) -> None:
         """Raise an interrupt that waited for the end of a critical section, unless it must not land here either."""
-        if self._asked and not self._raised and self.depth == 0 and _may_land(outwards(sys._getframe(2))):  # noqa: SLF001 - documented
+        if self._requested and not self._raised and self.depth == 0 and _may_land(outwards(sys._getframe(2))):  # noqa: SLF001 - documented
             self._raised = True
             raise _Raised
 
     def dropped(self) -> None:
-        """Allow the interrupt to be raised again, since Python has dropped it. In this object's thread."""
+        """Allow the interrupt to be raised again, since Python has dropped it. Called on the thread of this object."""
         self._raised = False
 
     def _raise_in(self, frames: Sequence[FrameType]) -> None:
         if not frames or not _may_land(frames):
             return
-        # Not divided, see above: a `for` over the callable calls it without a switch of threads. So the thread is still
-        # where it was checked, has entered no critical section, and the exception lands there.
+        # Atomic, see `__init__`: a `for` loop over a callable calls it without a switch of threads. So the thread is
+        # still where it was checked, it has entered no critical section, and the exception lands there.
         for innermost in iter(sys._current_frames, None):  # noqa: SLF001 - documented
             if self.depth == 0 and not self._raised and innermost[self._thread] is frames[0]:
                 self._raised = True
@@ -107,7 +108,7 @@ class Interruptible(Run):
             break
 
     def run(self, function: Callable[[], object]) -> tuple[object, BaseException | None]:
-        """Call *function*. Returns its result, and what it raised (None if it returned)."""
+        """Call *function*. Return its result, and the exception that it raised or None."""
         result: object = None
         raised: BaseException | None = None
         returned = False
@@ -117,12 +118,12 @@ class Interruptible(Run):
             outer.depth += 1
         try:
             self.depth = 0
-            if self._asked and not self._raised:
+            if self._requested and not self._raised:
                 self._raised = True
-                raise _Raised  # noqa: TRY301 - requested before the function began: as if it had landed inside
+                raise _Raised  # noqa: TRY301 - requested before the function began: handled as if raised inside
             result = function()
             returned = True
-        except BaseException as error:  # noqa: BLE001 - the caller makes an outcome of it, whatever it is
+        except BaseException as error:  # noqa: BLE001 - the caller turns any exception into an outcome
             raised = error
         finally:
             while True:
@@ -147,11 +148,11 @@ class Interruptible(Run):
         """
         Clear an exception that may be pending in this thread.
 
-        Setting NULL would do that too, but it leaves the interpreter's mark that something is pending: all threads then
-        check for it at every turn, for ever, and Python 3.11 hangs if a debugger or a coverage tool traces it.
+        Setting NULL would clear it too, but the interpreter would keep its flag that something is pending. All threads
+        would then check for it at every turn, for ever, and Python 3.11 hangs under a debugger or a coverage tool.
         """
         try:
-            while True:  # until it is delivered, which takes a turn; again, since a callback may have received it
+            while True:  # until it is delivered; repeated, since a callback may have received it
                 _set_exception(self._thread, _Stopper)
                 for _ in range(100):
                     pass
@@ -161,11 +162,11 @@ class Interruptible(Run):
 
 def _may_land(frames: Iterable[FrameType]) -> bool:
     """
-    Return whether an exception may be raised in the innermost, the first, of these frames of a thread.
+    Return whether an exception may be raised in the first, the innermost, of a thread's *frames*.
 
-    Not where it would come between taking a lock and the block that releases it, nor before a lock is released. Only
-    the innermost frame counts for that: further out, these blocks have been entered. Nor inside a finaliser or a
-    callback of the garbage collector, however deep: the interpreter would print the exception and go on.
+    False if it could come between taking a lock and entering the block that releases it, or before a lock is released.
+    Only the innermost frame counts for that: the outer ones have entered their blocks. Also False inside a finaliser or
+    a callback of the garbage collector, at any depth: the interpreter would print the exception and continue.
     """
     dropping = {_FINALIZE, _Hook.__call__.__code__, *map(_code_of, gc.callbacks)}
     for place, frame in enumerate(frames):
@@ -181,22 +182,22 @@ def _may_land(frames: Iterable[FrameType]) -> bool:
 
 def _code_of(callback: object) -> CodeType | None:
     """Return the code that runs first when *callback* is called; None if it is not written in Python."""
-    call = getattr(type(callback), "__call__", None)  # noqa: B004 - the function is wanted, not whether there is one
+    call = getattr(type(callback), "__call__", None)  # noqa: B004 - reads the method itself
     candidates = (callback, callback.__func__ if type(callback) is MethodType else None, call)
     return next((function.__code__ for function in candidates if isinstance(function, FunctionType)), None)
 
 
 class _Hook:
     """
-    In place of `sys.unraisablehook`: notes interrupts that Python drops, and passes everything else on.
+    Replacement of `sys.unraisablehook` that notices dropped interrupts and passes everything else on.
 
-    Without running a Python instruction, a thread may go from where it was checked to a place where exceptions are
-    dropped: a call into C returns, and frees an object with a finaliser. Python calls this hook in the same thread.
+    After the check, a thread may reach a place where exceptions are dropped without running a Python instruction: a
+    call into C returns and frees an object with a finaliser. Python calls this hook on the same thread.
     """
 
     def __init__(self, before: Callable[[sys.UnraisableHookArgs], object]) -> None:
         self._before = before
-        # Kept here, since modules are emptied at the end.
+        # Kept here, since the globals of modules are cleared when the interpreter exits.
         self._here, self._raised, self._stopper = here, _Raised, _Stopper
 
     def __call__(self, unraisable: sys.UnraisableHookArgs) -> None:
@@ -214,7 +215,7 @@ class _Hook:
 
 
 def _install_hook() -> None:
-    """Install the hook, also again after another was set. If two threads install two at once, no harm is done."""
+    """Install the hook, unless it is the current one. It does no harm if two threads install it at once."""
     before = getattr(sys, "unraisablehook", sys.__unraisablehook__)
     if type(before) is not _Hook:
         sys.unraisablehook = _Hook(before)

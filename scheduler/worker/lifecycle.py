@@ -1,4 +1,4 @@
-"""One run of a worker from its first thread to its report: who starts what, and in which order all of it ends."""
+"""One run of a worker: the threads that it starts, and the order in which they end."""
 
 from __future__ import annotations
 
@@ -22,39 +22,40 @@ from scheduler.worker.wake_event import SIGNALS_SEEN_WITHIN, WakeEvent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """The state of a worker now, for probes and dashboards. Without arguments: of one that does not run."""
+    """State of a worker at one moment, for probes and dashboards. `Health()` is that of a worker without a run."""
 
     running: bool = False
     """Whether a run is under way in this process."""
     stopping: bool = False
-    """Whether that run is to end."""
+    """Whether that run was requested to end."""
     leasing: bool = False
-    """Whether the worker would take another job."""
+    """Whether the worker would lease another job now."""
     held: int = 0
-    """Jobs that it holds, also those whose outcome is not recorded yet."""
+    """Jobs that the worker holds, including those whose outcome is not recorded yet."""
     stuck: int = 0
-    """Handler threads that do not return."""
+    """Handler threads that have not returned in time."""
     outage: float = 0.0
-    """Seconds for which no call to the store has succeeded; 0.0 = the last one did."""
+    """Seconds since the last successful call to the store. 0.0 if the last call succeeded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a run did."""
+    """Summary of a run that has ended."""
 
     settled: int
     """Outcomes that were recorded."""
     released: int
-    """Jobs given back, because they had not started or were interrupted by the stop."""
+    """Jobs given back without using up an attempt, because they had not started or were interrupted by the stop."""
     abandoned: int
-    """Jobs still held when the time was up; they come back when their leases expire."""
+    """Jobs still held when the time was up. They run again after their leases expire."""
 
 
 class Lifecycle:
     """
-    One run. `work` blocks on the thread that calls it.
+    One run of a worker. `work` blocks the thread that calls it.
 
-    That thread only waits: no store can hold up the end by not returning, and a Ctrl-C interrupts nothing but the wait.
+    That thread only waits. So a call to the store that does not return cannot delay the end of the run, and Ctrl-C
+    interrupts only the wait.
     """
 
     def __init__(self, run: Run, runner: JobRunner, own_threads: OwnThreads) -> None:
@@ -69,7 +70,7 @@ class Lifecycle:
         self._pump_ended = False
 
         ticker = partial(Ticker, crashed=crashed, enter=enter)
-        # Two threads: a renewal may wait for the store, and no deadline may wait with it.
+        # Two threads, because a renewal may wait for the store, and deadlines must not wait with it.
         self._heartbeat = ticker(
             name="scheduler-heartbeat",
             duty=Heartbeat(run, inflight).beat,
@@ -81,7 +82,7 @@ class Lifecycle:
         turn, settle_all = self._pump.turn, self._settle_all
         self._pumping = ticker(name="scheduler-pump", duty=turn, wake_event=run.wake_event, at_end=settle_all)
         promoter = Promoter(run)
-        self._leasing = [  # those that end first
+        self._leasing = [  # threads that end first
             ticker(name="scheduler-promote", duty=promoter.promote, wake_event=promoter.wake_event),
             ticker(name="scheduler-recover", duty=Recoverer(run).recover),
         ]
@@ -95,12 +96,12 @@ class Lifecycle:
 
     @property
     def health(self) -> Health:
-        """The state of the run now. Any thread."""
+        """The current state of the run. Thread-safe."""
         stopping = self.shutdown.requested
         return Health(
             running=True,
             stopping=stopping,
-            leasing=not stopping and self.inflight.room() > 0,
+            leasing=not stopping and self.inflight.free_capacity() > 0,
             held=self.inflight.held,
             stuck=self.inflight.stuck,
             outage=self._run.outage.seconds,
@@ -109,7 +110,7 @@ class Lifecycle:
     # ---- the thread that runs the worker
 
     def work(self) -> Report:
-        """Work until asked to stop, or until something breaks, which is raised after an orderly end."""
+        """Run until a stop is requested or an error ends the run. Raise that error after an orderly end."""
         interrupted: KeyboardInterrupt | None = None
         try:
             try:
@@ -119,7 +120,7 @@ class Lifecycle:
                 self.shutdown.request()
             self._wind_down()
         finally:
-            self._let_go()
+            self._close()
         if (crash := self.shutdown.error) is not None:
             if issubclass(type(crash), WorkerCrashed):
                 raise crash
@@ -132,7 +133,7 @@ class Lifecycle:
         try:
             for ticker in (self._heartbeat, self._deadlines, *self._leasing):
                 ticker.start()
-        except RuntimeError as error:  # the system allows this process no more threads
+        except RuntimeError as error:  # the system refuses another thread
             self.shutdown.crashed(error)
         while not self.shutdown.requested:
             self._run.woken.wait(SIGNALS_SEEN_WITHIN)
@@ -149,7 +150,7 @@ class Lifecycle:
 
     @property
     def _is_pumping(self) -> bool:
-        """Whether the pump has something left to do. False when its end wakes `work`, though the thread may live."""
+        """Whether the pump has work left. False once it has ended, although its thread may still be alive."""
         return not self._pump_ended and not self._pumping.join(0.0)
 
     def _cancel_handlers(self) -> None:
@@ -158,32 +159,32 @@ class Lifecycle:
                 held.context.cancel("stopping")
         self._deadlines.set()  # handlers may have to be interrupted
 
-    def _let_go(self) -> None:
+    def _close(self) -> None:
         self._cancel_handlers()
         self.shutdown.given_up = True
         tickers = (*self._leasing, self._heartbeat, self._deadlines)
         for ticker in tickers:
             ticker.stop()
-        # A store that does not return may hold these threads up. They end when it returns.
+        # A call to the store that does not return may delay these threads. They end when it returns.
         last = time.monotonic() + max(LAST_JOIN, min(self.shutdown.until_end, self._run.config.shutdown_grace))
         for ticker in tickers:
             ticker.join(last - time.monotonic())
-        # Its threads are waited for only if they have nothing left to do: a stuck one would block this for ever.
+        # Wait for the pool's threads only if they have nothing left to do: a stuck one would block this for ever.
         self._pool.close(wait=not self.inflight.unfinished and not self.inflight.stuck)
 
     # ---- the pump's thread
 
     def _settle_all(self) -> None:
         """
-        Record outcomes until nothing is held.
+        Record outcomes until nothing is held or the time is up.
 
-        Ends by itself, or once the time is up, as soon as the store returns from the call under way.
+        A call to the store that is under way delays the end until it returns.
         """
         try:
             self._pump.settle_all()
-        except BaseException as error:  # noqa: BLE001 - the run ends in order and raises it
+        except BaseException as error:  # noqa: BLE001 - the run raises it after an orderly end
             self.shutdown.crashed(error)
-            # Nothing can be recorded any more: there is no sense in letting handlers work on for long.
+            # Nothing can be recorded any more, so handlers get only a short time.
             self.shutdown.request(self._run.config.timeout_grace)
             while self.inflight.unfinished and not self.shutdown.given_up:
                 self._run.wake_event.wait(math.inf)

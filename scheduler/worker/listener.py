@@ -1,4 +1,4 @@
-"""Wakes the worker's threads when the store has new work."""
+"""Wake-ups of the worker's threads by notifications of the store."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from collections.abc import Callable
 from scheduler.abilities import Waiter, WakeReason
 from scheduler.worker.threads import Run
 
-_MOST_FAILURES = 10  # waiters in a row whose descriptors are closed
-_PAUSE = 0.1  # seconds before the next waiter is made
-_LONGEST_WAIT = 30.0  # seconds: a wait costs nothing, and is interrupted at a stop
+_MOST_FAILURES = 10  # waiters in a row with a closed descriptor; after one more the error is raised
+_PAUSE = 0.1  # seconds before the next waiter is created
+_LONGEST_WAIT = 30.0  # seconds; a long wait costs nothing, and a stop interrupts it
 
 
 class Listener:
     """
-    `listen` is the duty of the wake-up thread, which waits on a connection of its own; `interrupt` ends its wait.
+    Listener for notifications of the store. `listen` is the duty of the wake-up thread; `interrupt` ends its wait.
 
-    The waiter is made and closed on that thread, so that a store that is away when the worker starts is waited for like
-    at any other time, and so that a waiter that does not return holds up nothing.
+    The waiter has its own connection. It is created and closed on that thread. So a store that is unavailable when the
+    worker starts is retried as at any other time, and a waiter that does not return delays no other thread.
 
-    sooner: called when a job may be due sooner than known.
+    sooner: called when a job may be due earlier than known.
     """
 
     def __init__(self, run: Run, make_waiter: Callable[[], Waiter], *, sooner: Callable[[], None]) -> None:
@@ -34,13 +34,13 @@ class Listener:
 
     def listen(self) -> float:
         """
-        Wait until the store has new work, and wake the thread that may sleep too long because of it.
+        Wait until the store has new work, and wake the thread that it is for.
 
-        Only that one: the promoter's call at the same moment would hold up the lease of a job that is ready.
+        A ready job wakes only the pump: a call of the promoter at the same moment would delay the lease of that job.
         """
         if self._waiter is None:
             self._waiter = self._make_waiter()
-        # Read after the waiter has been made: an `interrupt` before that did not find it.
+        # `_interrupted` is read after the waiter was created: an earlier `interrupt` did not find a waiter.
         try:
             reason = WakeReason.NONE if self._interrupted else self._waiter.wait(_LONGEST_WAIT)
         except OSError as error:
@@ -58,7 +58,7 @@ class Listener:
         return 0.0
 
     def _replace(self) -> None:
-        """Close the waiter and have the next turn make another. Notifications may have been missed."""
+        """Close the waiter, so that the next call creates another. Wake both threads: notifications may be lost."""
         waiter, self._waiter = self._waiter, None
         if waiter is not None:
             with contextlib.suppress(OSError):
@@ -67,7 +67,7 @@ class Listener:
         self._sooner()
 
     def interrupt(self) -> None:
-        """Make the present and every later `listen` return at once. Any thread."""
+        """Make the current and every later `listen` return at once. Thread-safe."""
         self._interrupted = True
         waiter = self._waiter  # another thread may replace it
         if waiter is not None:
@@ -78,5 +78,5 @@ class Listener:
         try:
             if self._waiter is not None:
                 self._waiter.close()
-        except Exception as error:  # noqa: BLE001 - the run's own error counts
-            self._run.logger.warning("The wake-ups could not be closed: %s", error)
+        except Exception as error:  # noqa: BLE001 - it must not replace an error of the run
+            self._run.logger.warning("The waiter for notifications could not be closed: %s", error)

@@ -1,4 +1,4 @@
-"""What a worker logs: its start, and jobs that failed or died."""
+"""Log lines of a worker: its start, and failed or dead jobs."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _LONGEST = 64 * 1024  # characters of a traceback in a log
 
 
 def log_start(logger: GuardedLogger, config: WorkerConfig, types: Sequence[str], backend: Backend) -> None:
-    """Log one line: who the worker is and what it serves. The repr of a store holds no password."""
+    """Log the start in one line: the worker's id, queues, threads, job types, store and version."""
     if not types:
-        logger.warning("This worker has no handlers: every job will wait for another one")
+        logger.warning("This worker has no handlers: it puts every job back for another worker")
     if not logger.isEnabledFor(logging.INFO):
-        return  # to look the version up takes longer than all the rest
+        return  # looking up the version takes longer than everything else here
     logger.info(
         "Worker %s started: queues %s; %d threads; job types %s; %r; version %s",
         printable(config.worker_id),
         _listed(config.queues),
         config.concurrency,
         _listed(types) or "none",
-        backend,
+        backend,  # its repr contains no password
         scheduler.__version__,
     )
 
@@ -54,10 +54,10 @@ def fields(job: Job) -> dict[str, object]:
 
 class JobLog:
     """
-    Logs what happened to jobs.
+    Log of failed and dead jobs.
 
-    errors: "message" = an error's class, its message and, if the job is dead, its traceback. "kind" = only its class:
-    messages and tracebacks may quote what a job carries.
+    errors: "message" logs the class and message of an error and, if the job is dead, its traceback. "kind" logs only
+    the class, since messages and tracebacks may quote the data of a job.
     """
 
     def __init__(self, logger: GuardedLogger, errors: Literal["message", "kind"]) -> None:
@@ -65,13 +65,13 @@ class JobLog:
         self._whole = errors == "message"
 
     def failed(self, job: Job, error: ErrorDetail, delay: float, raised: BaseException | None) -> None:
-        """Log that an attempt failed, because of *raised* or None; the next one is due after *delay* seconds."""
-        text = "Job %s failed (attempt %d of %d) and is tried again in %.3g s: %s"
+        """Log a failed attempt, and that the next one is due after *delay* seconds. *raised*: its exception, if any."""
+        text = "Job %s failed (attempt %d of %d), next attempt in %.3g s: %s"
         shown = raised if self._logger.isEnabledFor(logging.DEBUG) else None
         self._log(logging.WARNING, text, job, delay, self._reason(error), raised=shown)
 
     def dead(self, job: Job, error: ErrorDetail, raised: BaseException | None) -> None:
-        """Log that the job does not run again."""
+        """Log that the job is dead."""
         self._log(logging.ERROR, "Job %s is dead (attempt %d of %d): %s", job, self._reason(error), raised=raised)
 
     def _log(self, level: int, text: str, job: Job, *more: object, raised: BaseException | None) -> None:
@@ -79,7 +79,7 @@ class JobLog:
         self._logger.log(level, text, *arguments, extra=fields(job), exc_info=self._exc_info(raised))
 
     def result_dropped(self, job: Job, error: ErrorDetail) -> None:
-        """Log that the job succeeded, but what its handler returned is not kept."""
+        """Log that the job succeeded, but its result cannot be stored."""
         reason = self._reason(error)
         self._logger.warning("The result of job %s is dropped: %s", named(job), reason, extra=fields(job))
 
@@ -87,11 +87,11 @@ class JobLog:
         return printable(summary(error) if self._whole else error.kind)
 
     def _exc_info(self, raised: BaseException | None) -> ExcInfo | None:
-        """Return *raised* for logging; None if log handlers could not write it, and would drop the line."""
+        """Return *raised* for logging. None if log handlers could not write it and would drop the line."""
         if raised is None or not self._whole:
             return None
         try:
-            # A tuple: logging would test the truth of an exception itself, which its class may define.
+            # A tuple, because logging tests the truth value of a bare exception, which its class may define.
             found = type(raised), raised, raised.__traceback__
             text = "".join(traceback.format_exception(*found))
             text.encode()

@@ -1,7 +1,7 @@
 """
-The regular calls to the store: renew leases, promote the jobs that are due, recover expired leases, trim.
+Periodic calls to the store: renew leases, promote due jobs, recover expired leases, trim finished jobs.
 
-Each class has a duty, which a thread calls again and again and which returns the seconds until its next call.
+Each class has a duty: a method that a thread calls repeatedly and that returns the seconds until the next call.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from scheduler.worker.inflight import InFlight
 from scheduler.worker.threads import Run
 from scheduler.worker.wake_event import WakeEvent
 
-_PROMOTED = _TRIMMED = 1_000  # jobs a call
+_PROMOTED = _TRIMMED = 1_000  # jobs per call
 _POLL_JITTER = (0.8, 1.2)
-_SHORTEST_POLL = 0.001  # seconds: it must not spin when a due time has come and nothing is moved
-# A waiter need not report jobs due later than the horizon: with this, a call sees each of them before it is due.
+_SHORTEST_POLL = 0.001  # seconds: no busy loop when a due time has passed and nothing is moved
+# A waiter need not report jobs due later than the horizon. Polls at half of it find each of them before it is due.
 _LONGEST_POLL: Final = WAKE_HORIZON / 2
-# Seconds by which the due times of one job may differ in two calls: by their own duration, and a clock set forward.
+# Two calls may return due times of one job that differ by so many seconds: calls take time, and clocks are set forward.
 _SAME_MOMENT: Final = 0.1
 
-_RECOVERED = 5_000  # jobs a call: each goes through all leases once, so that small calls take long if many expired
+_RECOVERED = 5_000  # jobs per call: each call reads all leases, so many small calls would take long
 _TRIM_EVERY = 60.0  # seconds
-_RECOVER_JITTER = (0.8, 1.0)  # only downwards: recover_interval is a promise
+_RECOVER_JITTER = (0.8, 1.0)  # only downwards: recover_interval is a promised maximum
 _AFTER_EXPIRY = 0.01  # seconds: workers that renew a moment late keep their jobs
 
 
 class Heartbeat:
-    """Renews all leases that the worker holds."""
+    """Renewal of all leases that the worker holds."""
 
     def __init__(self, run: Run, inflight: InFlight) -> None:
         self._run = run
         self._inflight = inflight
 
     def beat(self) -> float:
-        """Renew all leases. The jobs of leases that the store refuses are lost to this worker."""
+        """Renew all leases. If the store refuses a lease, its job is lost to this worker."""
         end = time.monotonic() + self._run.config.heartbeat_interval
         leases = self._inflight.renewable()
         if leases:
             renewal = self._run.outage.call("renew", self._run.backend.renew, leases, self._run.config.lease_duration)
             self._run.metrics.renewed(len(leases) - len(renewal.refused))
-            # Leases that were settled since they were read are refused too; they are not lost.
+            # Leases that were settled since `renewable` was called are refused too, but they are not lost.
             lost = self._inflight.mark_lost(renewal.refused)
             if lost:
                 self._run.metrics.lost("renew", lost)
@@ -55,31 +55,32 @@ class Heartbeat:
 
 
 class Promoter:
-    """Makes jobs ready that are due."""
+    """Promotion of due jobs."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._due = math.inf  # the next due time that the last call returned, by time.monotonic()
         self.wake_event = WakeEvent()
         """Ends the pause between two calls."""
-        self._wakeups = 0  # counts wake-ups because of a job that is due sooner; written by one thread
+        self._wakeups = 0  # calls of `sooner`; written by one thread
         self._wakeups_seen = 0
 
     def sooner(self) -> None:
-        """Promote now: a job may be due sooner than the last call returned. One thread calls this."""
-        self._wakeups += 1  # before the thread is woken, which reads it
+        """Promote now: a job may be due earlier than the last call returned. Called on one thread only."""
+        self._wakeups += 1  # before the thread that reads it is woken
         self.wake_event.set()
 
     def promote(self) -> float:
-        """Promote the jobs that are due, and wake the pump for them. The next call comes at a due time, or a poll."""
+        """Promote due jobs and wake the pump for them. Return the seconds until the next due time or poll."""
         wakeups, before = self._wakeups, time.monotonic()
         call, backend = self._run.outage.call, self._run.backend
         promotion = call("promote_due", backend.promote_due, self._run.config.queues, _PROMOTED)
         if promotion.moved:
             self._run.metrics.promoted(promotion.moved)
         due = math.inf if promotion.next_due is None else before + promotion.next_due
-        # Whether or not jobs were moved: another worker may have promoted them, and a store that derives ready moves
-        # none. A due time has passed if this call returns a later one; a job that caused a wake-up may be due already.
+        # Wake the pump even if no job was moved: another worker may have promoted it, and a store that derives
+        # readiness moves none. A due time has passed if this call returns a later one. A job that caused a wake-up may
+        # already be due.
         passed = time.monotonic() >= self._due or due > self._due + _SAME_MOMENT
         if promotion.moved or passed or wakeups != self._wakeups_seen:
             self._run.wake_event.set()
@@ -91,7 +92,7 @@ class Promoter:
 
 
 class Recoverer:
-    """Makes jobs ready whose leases have expired, and trims what retention no longer keeps."""
+    """Recovery of jobs whose leases have expired, and trimming of finished jobs beyond their retention."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -99,10 +100,10 @@ class Recoverer:
         self._due = math.inf  # when the next call is due, by time.monotonic()
 
     def recover(self) -> float:
-        """Recover expired leases. Once a minute, also trim the jobs that retention no longer keeps."""
+        """Recover expired leases, and trim once a minute. Return the seconds until the next call."""
         now = time.monotonic()
         if now - self._due > self._run.config.heartbeat_interval:
-            self._run.outage.process_was_suspended()  # its own leases must be renewed first
+            self._run.outage.process_was_suspended()  # this worker's leases must be renewed first
         pause = self._run.outage.recovery_pause() or self._recover()
         self._due = time.monotonic() + pause
         return pause
@@ -113,14 +114,14 @@ class Recoverer:
             recovery = call("recover_expired", backend.recover_expired, self._run.config.queues, _RECOVERED)
         except BackendUnavailable:
             raise
-        except BackendError:  # such as of one damaged queue, for ever: jobs are trimmed nevertheless
+        except BackendError:  # one damaged queue may cause it for ever; jobs must be trimmed all the same
             if time.monotonic() >= self._next_trim:
                 self._trim()
             raise
         if recovery.ready or recovery.dead:
             self._run.metrics.recovered(recovery)
             self._run.logger.warning(
-                "Leases ran out: %d jobs are ready again, %d are dead", recovery.ready, recovery.dead
+                "Leases expired: %d jobs are ready again, %d are dead", recovery.ready, recovery.dead
             )
             self._run.wake_event.set()
         if time.monotonic() >= self._next_trim and self._trim():
@@ -131,7 +132,7 @@ class Recoverer:
         return min(longest, recovery.next_expiry + _AFTER_EXPIRY)
 
     def _trim(self) -> bool:
-        """Trim a batch. True if more may wait: jobs must not finish faster than they are trimmed."""
+        """Trim a batch. Return True if more may remain, to trim them soon: trimming must keep up with finished jobs."""
         trimmed = self._run.outage.call("trim", self._run.backend.trim, self._run.config.queues, _TRIMMED)
         if trimmed >= _TRIMMED:
             return True

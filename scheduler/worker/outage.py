@@ -1,4 +1,4 @@
-"""Tracks outages of the store: back-off between calls, and when recovery may go on."""
+"""Outages of the store: the back-off between calls, and the pause of recovery after an outage."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ T = TypeVar("T")
 LONGEST_BACK_OFF = 2.0  # seconds
 RECOVERY_MARGIN = 2.0  # seconds beyond a heartbeat: the longest back-off of the workers that hold leases
 _LOG_EVERY = 30.0  # seconds between two log lines about one outage
-_MAY_ONLY_READ = "promote_due"  # on stores that derive ready; a store that takes no writes may still serve reads
+_MAY_ONLY_READ = "promote_due"  # only reads on some stores, so it may succeed while all writes fail
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether *error* may pass, as when the store is away, so that the call is worth repeating."""
+    """Return whether *error* may be temporary, such as an unavailable store, so that a repeated call may succeed."""
     kind = type(error)  # not isinstance, which runs code of the error's own class
     return issubclass(kind, BackendError) and not issubclass(kind, (BackendClosed, SchemaMismatch, NotSupported))
 
 
 class BackOff:
-    """The waits between tries: doubled each time, jittered, at most *longest* seconds. One thread uses it."""
+    """Exponential back-off with jitter, at most *longest* seconds. Used by one thread."""
 
     def __init__(self, longest: float = LONGEST_BACK_OFF) -> None:
         self._longest = longest
         self._failures = 0
 
     def reset(self) -> None:
-        """Begin anew, since a call succeeded."""
+        """Start again with the shortest pause, because a call succeeded."""
         self._failures = 0
 
     def next(self) -> float:
@@ -47,13 +47,13 @@ class BackOff:
 
 class Outage:
     """
-    The state of the store, from the calls of all threads of one worker.
+    Availability of the store, as seen by the calls of all threads of one worker.
 
-    An outage is a time longer than a heartbeat in which no call succeeded. After an outage, and after the worker's
-    start, recovery waits until the workers that hold leases have renewed them: else it would race them.
+    An outage is a period longer than a heartbeat in which no call succeeded. After an outage, and after the worker's
+    start, recovery is paused until the workers that hold leases have had time to renew them.
 
-    When the store refuses a call (which will not pass, as a wrong password does not) before any call of this worker has
-    succeeded, the worker was started wrongly and ends. Later it waits, whatever the error.
+    If the store refuses a call before any call of this worker has succeeded, for example because of a wrong password,
+    the run ends: the worker is probably misconfigured. After a success it retries, after any transient error.
     """
 
     def __init__(self, config: WorkerConfig, metrics: Metrics, logger: GuardedLogger, shutdown: Shutdown) -> None:
@@ -71,7 +71,7 @@ class Outage:
         self._last_logged = 0.0
 
     def call(self, operation: str, method: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-        """Call a method of the contract, and record whether that succeeds. Errors pass through."""
+        """Call *method* of the store, and note whether it succeeds. *operation*: its name in logs and metrics."""
         try:
             result = method(*args, **options)
         except BackendError as error:
@@ -95,7 +95,7 @@ class Outage:
             if away > self._heartbeat_interval:
                 self._recover_from = now + self._pause
         if away:
-            self._logger.info("The store answers again after %.1f s", away)
+            self._logger.info("The store is available again after %.1f s", away)
 
     def _failed(self, operation: str, error: BackendError) -> None:
         now = time.monotonic()
@@ -106,28 +106,28 @@ class Outage:
             if log:
                 self._last_logged = now
         if log:
-            self._logger.warning("The store failed at %s and will be asked again: %s", operation, error)
+            self._logger.warning("The call %s to the store failed and will be repeated: %s", operation, error)
         self._metrics.call_failed(operation, error)
 
     @property
     def seconds(self) -> float:
-        """For how many seconds no call has succeeded; 0.0 = the last one did."""
+        """Seconds since the last successful call. 0.0 if the last call succeeded."""
         with self._lock:
             return time.monotonic() - self._last_success if self._failing else 0.0
 
     def process_was_suspended(self) -> None:
         """
-        Hold recovery up as after an outage, since this process stood still.
+        Pause recovery as after an outage, because this process was suspended.
 
-        Leases that it and others hold may seem to have expired.
+        Leases that this and other workers hold may seem to have expired.
         """
         with self._lock:
             self._recover_from = time.monotonic() + self._pause
 
     def recovery_pause(self) -> float:
-        """Return the seconds until recovery may go on, or should call this again; 0.0 = it may go on now."""
+        """Return the seconds until recovery may run or should call this again. 0.0 means that it may run now."""
         now = time.monotonic()
         with self._lock:
             if self._failing and now - self._last_success > self._heartbeat_interval:
-                return self._pause  # recovery must not be the first call that succeeds again
+                return self._pause  # recovery must not be the first call to succeed again
             return max(0.0, self._recover_from - now)

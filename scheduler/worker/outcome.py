@@ -1,4 +1,4 @@
-"""The outcome of one run of a job, how it is recorded, and how exceptions are described in it."""
+"""Outcomes of jobs: how they are recorded, and how exceptions are described in them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scheduler.leases import Completion, Failure, Lease
 
 
 class Verdict(StrEnum):
-    """The name of the contract method that records the outcome."""
+    """Kind of an outcome: the name of the `Backend` method that records it."""
 
     COMPLETE = "complete"
     RETRY = "retry"
@@ -23,7 +23,7 @@ class Verdict(StrEnum):
 
 
 class Outcome(NamedTuple):
-    """A verdict and the argument for its contract method: a Completion, a Failure, or the lease to release."""
+    """A verdict and the argument of its `Backend` method: a Completion, a Failure, or the lease to release."""
 
     verdict: Verdict
     request: Completion | Failure | Lease
@@ -35,7 +35,7 @@ class Outcome(NamedTuple):
 
 
 def record(backend: Backend, verdict: Verdict, outcomes: Sequence[Outcome]) -> Sequence[Lease]:
-    """Record *outcomes*, all of this verdict, in one call. Returns the leases that the store refuses."""
+    """Record *outcomes*, all of this verdict, in one call. Return the leases that the store refuses."""
     method: Callable[[Sequence[Completion | Failure | Lease]], Sequence[Lease]] = getattr(backend, verdict)
     return method([outcome.request for outcome in outcomes])
 
@@ -51,15 +51,15 @@ def put_back(lease: Lease, delay: float, error: ErrorDetail | None = None) -> Ou
 
 
 def describe(error: BaseException) -> ErrorDetail:
-    """Return *error* as it is stored. Never raises, whatever the exception does when it is formatted."""
+    """Return *error* in the form that is stored. Never raises, even if formatting the exception fails."""
     return ErrorDetail(kind=_kind(error), message=_tried(lambda: str(error)), traceback=_traceback(error))
 
 
 def describe_signal(signal: BaseException) -> ErrorDetail:
     """
-    Return a `Retry` or `Discard` as it is stored: its reason, and a traceback if another error was its cause.
+    Return a `Retry` or `Discard` in the form that is stored: its reason, and a traceback if another error caused it.
 
-    That other error is also the message of a signal without a reason.
+    Without a reason, the message is that of the other error.
     """
     name = (Retry if issubclass(type(signal), Retry) else Discard).__name__
     reason = _tried(lambda: str(signal))
@@ -70,12 +70,12 @@ def describe_signal(signal: BaseException) -> ErrorDetail:
 
 
 def summary(error: ErrorDetail) -> str:
-    """Return one line that says what went wrong: the class and its message."""
+    """Return the class and the message of *error* as one text."""
     return f"{error.kind}: {error.message}" if error.message else error.kind
 
 
 def _cause(error: BaseException) -> BaseException | None:
-    # A subclass may define these attributes as it likes: if they cannot be read, there is no cause.
+    # A subclass may redefine these attributes. If they cannot be read, there is no cause.
     try:
         cause = error.__cause__
         if cause is None and not error.__suppress_context__:
@@ -97,7 +97,7 @@ def _traceback(error: BaseException) -> str:
     return _tried(lambda: "".join(traceback.format_exception(error, limit=-50)))
 
 
-_NAME = vars(type)["__name__"]  # whatever a metaclass does when its class is asked for its name
+_NAME = vars(type)["__name__"]  # reads a class's name even if its metaclass redefines it
 
 
 def _tried(text: Callable[[], object]) -> str:

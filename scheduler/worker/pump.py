@@ -1,4 +1,4 @@
-"""Records outcomes, leases new jobs and wakes threads for them, again and again, on a thread of its own."""
+"""The pump, which records outcomes, leases jobs and wakes threads for them, in a loop on its own thread."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from scheduler.worker.outcome import Outcome, Verdict, put_back, record
 from scheduler.worker.threads import Run
 
 _JITTER = (0.8, 1.2)
-_LAST_TRIES = 5  # some three seconds of back-off
+_LAST_TRIES = 5  # about three seconds of back-off
 _SHORT_REST = 0.001  # seconds
-_APART_DELAY = (0.1, 0.3)  # seconds
+_APART_DELAY = (0.1, 0.3)  # seconds for which a second suspect is put back
 
 
 class Pump:
     """
-    In each turn: record outcomes, lease jobs, wake threads for them. One thread takes turns.
+    The pump. Each `turn` records outcomes, leases jobs and wakes threads for them. Used by one thread.
 
-    Outcomes are recorded here rather than by another thread: that takes fewer calls, and a store that is slow or away
-    limits leasing by itself, since jobs with unsent outcomes count as held.
+    No other thread records outcomes: that takes fewer calls, and a slow or unavailable store limits leasing by itself,
+    because jobs with unrecorded outcomes count as held.
     """
 
     def __init__(self, run: Run, inflight: InFlight, *, wake_threads: Callable[[int], None]) -> None:
         self._run = run
         self._inflight = inflight
         self._wake_threads = wake_threads
-        self._unanswered: str | None = None  # the token of a lease call that did not return
-        self._uncertain: set[Lease] = set()  # of outcomes that were sent before, without an answer
+        self._unanswered: str | None = None  # the token of a lease call whose result was lost
+        self._uncertain: set[Lease] = set()  # leases of outcomes that were sent before, with unknown result
         self.settled = 0
         self.released = 0
 
     def turn(self) -> float:
         """
-        Take one turn. Returns the seconds until the next one.
+        Record outcomes and lease jobs once. Return the seconds until the next turn.
 
-        Raises any error that will not pass, such as a bug, or a backend that was closed.
+        Errors of the store are raised; the thread repeats the turn after transient ones.
         """
         config = self._run.config
         settled = self.settle()
@@ -53,15 +53,15 @@ class Pump:
         if leased == want > 0 or settled:
             return 0.0
         if leased:
-            # Fewer jobs than wanted does not mean that no more are ready, so the store is asked again. But not at once:
-            # the call would keep the interpreter from the threads that were just woken. An outcome ends the rest.
+            # Fewer jobs than wanted does not mean that no more are ready, so lease again. But not at once: the call
+            # would compete with the threads that were just woken for the interpreter. An outcome ends the pause.
             return _SHORT_REST
         pause = config.poll_interval * random.uniform(*_JITTER)
         return min(pause, trial) if trial > 0.0 else pause
 
     def _lease(self, want: int) -> int:
-        """Lease up to *want* jobs and have them run. Returns how many were leased."""
-        # The same token again after a lost answer: the call returns what was leased then, which would else expire.
+        """Lease up to *want* jobs and wake threads for them. Return how many were leased."""
+        # After a lost result the token is reused: the call returns the jobs leased then, which would else expire.
         config = self._run.config
         token = self._unanswered or new_token()
         self._unanswered = token
@@ -73,14 +73,15 @@ class Pump:
                 self._record(Verdict.RETRY, apart)
             self._wake_threads(self._inflight.take_in(kept))
             self._run.metrics.leased(len(leases))
-        self._unanswered = None  # only now: any error before this is a lost answer too
+        self._unanswered = None  # only now: after any error above, the result is lost too
         return len(leases)
 
     def give_back(self) -> bool:
         """
-        After `start_no_more`: find the jobs of a lease call without an answer. False if there was no such call.
+        Release the jobs of a lease call whose result was lost. Return False if there is no such call.
 
-        The call is repeated with a limit of one, since a repeat returns all jobs that its token holds.
+        Call `start_no_more` first. The lease call is repeated with a limit of one: a repeated call returns all jobs
+        that its token holds.
         """
         if self._unanswered is None:
             return False
@@ -88,7 +89,7 @@ class Pump:
         return True
 
     def settle_all(self) -> None:
-        """After `start_no_more`: record outcomes until nothing is held or the time is up, then a last time."""
+        """Record outcomes until nothing is held; try once more after the time is up. Call `start_no_more` first."""
         back_off = BackOff()
         failures = 0
         while True:
@@ -105,14 +106,14 @@ class Pump:
                 pause = back_off.next()
             if busy:
                 continue
-            # What a lease call without an answer may have taken comes back by itself: not worth all of the grace.
+            # Jobs of a lost lease call come back when their leases expire: they are not worth the whole grace.
             doubt = self._unanswered is not None and failures < _LAST_TRIES
             if self._run.shutdown.given_up or not (self._inflight.held or doubt):
                 return
             self._run.wake_event.wait(pause)
 
     def settle(self) -> bool:
-        """Record a batch of outcomes, and keep those that the store does not take. False if there was none."""
+        """Record a batch of outcomes, and keep those that could not be recorded. Return False if there was none."""
         outcomes = self._inflight.unsent(self._run.config.batch_size)
         if not outcomes:
             return False
@@ -136,7 +137,7 @@ class Pump:
             self._uncertain.update(leases)
             raise
         self._inflight.forget(leases)
-        # A lease refused at a repeat is not lost: the first try recorded the outcome, and its answer did not come.
+        # A lease refused in a repeated call is not lost: the first call recorded the outcome, but its result was lost.
         lost = len(refused - self._uncertain)
         self._uncertain.difference_update(leases)
         if verdict is Verdict.RELEASE:
@@ -151,17 +152,17 @@ class Pump:
 
 def set_apart(inflight: InFlight, leases: Sequence[Lease]) -> tuple[list[Lease], list[Outcome]]:
     """
-    Return which of *leases* to take in, and the outcomes that put the others back.
+    Return which of *leases* to keep, and the outcomes that put the others back.
 
-    Record those outcomes before any of the taken jobs begins. Of jobs that may kill their process (whose workers have
-    crashed twice or more), only one is held at a time. Two must not die together: a crash would be counted against
-    both, although only one is to blame.
+    A worker holds at most one suspect (a job whose workers have crashed twice or more) at a time. If two were held when
+    the process dies, a crash would be counted against both, although only one caused it. Therefore record the outcomes
+    before any of the kept jobs begins.
     """
     kept: list[Lease] = []
     apart: list[Outcome] = []
     is_taken = inflight.suspect_since() is not None
     for lease in leases:
-        suspect = is_suspect(lease) and not inflight.holds(lease)  # a repeated call returns what is held already
+        suspect = is_suspect(lease) and not inflight.holds(lease)  # a repeated call returns held jobs too
         if suspect and is_taken:
             apart.append(put_back(lease, random.uniform(*_APART_DELAY)))
         else:

@@ -1,4 +1,4 @@
-"""Runs one job and returns its outcome. No exception of a handler escapes from here."""
+"""The runner, which runs the handler of a job and returns the outcome. No exception of a handler escapes."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from scheduler.worker.outcome import Outcome, Verdict, describe, describe_signal
 from scheduler.worker.threads import Run
 
 UNKNOWN_TYPE_WAITING = "UnknownTypeWaiting"
-"""The kind of the error that marks when a worker first leased the job; unknown_type_timeout counts from it."""
+"""Kind of the error that marks the first lease of a job without a handler. `unknown_type_timeout` counts from it."""
 
 _FALLBACK = RetryPolicy()
 _NOT_RUN = (Awaitable, GeneratorType, AsyncGeneratorType)
 
 
 class JobRunner:
-    """Turns leases into outcomes, on the calling thread. All handler threads of the process that made it share it."""
+    """Runner of handlers, on the calling thread. All handler threads of a process share one runner."""
 
     def __init__(self, run: Run, handlers: Handlers, serializer: Serializer) -> None:
         self._config = run.config
@@ -56,10 +56,10 @@ class JobRunner:
         self._serializer = serializer
         self._process = os.getpid()
         self.open = partial(JobContext, loads=serializer.loads)
-        """Returns the context of a run of the given job that starts now."""
+        """Return the context of a run of the given job that starts now."""
 
     def shift(self, inflight: InFlight, wake: Callable[[], None]) -> None:
-        """Run jobs of *inflight* until none is buffered. Call *wake* after each: the pump may wait for a free place."""
+        """Run jobs of *inflight* until none is buffered. Call *wake* after each, to wake the pump."""
         held = inflight.begin()
         while held is not None and held.context is not None:
             held = inflight.finish(held, self.run(held.lease, held.context))
@@ -72,13 +72,13 @@ class JobRunner:
         if handler is None:
             return self._unknown_type(lease)
         self._metrics.started(job)
-        # An empty context for each job: what a handler sets there does not reach the next job on this thread.
+        # An empty context for each job, so that a handler's context variables do not reach the next job on this thread.
         result, error = Context().run(self._call, handler, ctx)
         if os.getpid() != self._process:
             _end_child(error)
         try:
             outcome = self._succeeded(lease, result) if error is None else self._raised(lease, ctx, error)
-        except BaseException as fault:  # noqa: BLE001 - a property of what was returned or raised may raise when it is read
+        except BaseException as fault:  # noqa: BLE001 - reading a property of the result or the error may raise anything
             error = fault if error is None else error
             outcome = self._failed(lease, describe(error), error)
         finally:
@@ -88,7 +88,7 @@ class JobRunner:
         return outcome
 
     def timed_out(self, lease: Lease, stack: str) -> Outcome:
-        """Return the outcome of an attempt whose thread did not return in time; *stack* shows where it is."""
+        """Return the outcome of an attempt whose handler did not return in time. *stack*: where its thread is."""
         job = lease.job
         message = f"the handler ran past its timeout of {job.timeout:g} s and did not return"
         detail = ErrorDetail(kind=JobTimeout.__name__, message=message, traceback=stack)
@@ -96,19 +96,20 @@ class JobRunner:
 
     def _unknown_type(self, lease: Lease) -> Outcome:
         """
-        Put a job back whose type has no handler here, without using up an attempt: a rolling deploy must lose nothing.
+        Put back a job whose type has no handler, without using up an attempt: a rolling deployment must lose no job.
 
-        Another worker may have the handler, or this one after its restart. The job is dead only unknown_type_timeout
-        after a worker first leased it, with an error that names the type. A requeue starts that time anew.
+        Another worker may have the handler, or this one after its restart. The job becomes dead `unknown_type_timeout`
+        after a worker without the handler first leased it, with an error that names the type. A requeue restarts that
+        time.
         """
         job, last = lease.job, lease.job.last_error
         # Jittered upwards: a worker takes such a job at most once per unknown_type_delay.
         wait = min(MAX_DELAY, self._config.unknown_type_delay * random.uniform(1.0, 1.2))
         if last is None or last.kind != UNKNOWN_TYPE_WAITING:
-            self._logger.warning("Job %s waits: no handler for its type here", named(job), extra=fields(job))
+            self._logger.warning("Job %s is put back: no handler for its type here", named(job), extra=fields(job))
             message = f"no handler for the type {job.type!r}; the job waits for a worker that has one"
             return put_back(lease, wait, ErrorDetail(kind=UNKNOWN_TYPE_WAITING, message=message))
-        # Both moments are the store's, so that a wrong clock on this host does not shorten the time.
+        # Both times are from the store's clock, so that a wrong clock on this host does not shorten the wait.
         waited = lease.expires_at - timedelta(seconds=self._config.lease_duration) - last.at
         if waited.total_seconds() < self._config.unknown_type_timeout:
             return put_back(lease, wait)
@@ -126,7 +127,7 @@ class JobRunner:
                 ctx.on_cancel(guard.interrupt)
                 return guard.run(lambda: handler.function(job, ctx))
             return handler.function(job, ctx), None
-        except BaseException as error:  # noqa: BLE001 - no exception of any class may cost the thread
+        except BaseException as error:  # noqa: BLE001 - no exception may end the thread
             return None, error
 
     def _succeeded(self, lease: Lease, result: object) -> Outcome:
@@ -134,9 +135,9 @@ class JobRunner:
             return Outcome(Verdict.COMPLETE, Completion(lease=lease))
         kind = type(result)  # not isinstance, which runs code of the result's own class
         if issubclass(kind, _NOT_RUN):
-            if kind is CoroutineType:  # else it warns, wherever it is collected, that it was never awaited
+            if kind is CoroutineType:  # else Python warns that it was never awaited
                 cast("CoroutineType[Any, Any, Any]", result).close()
-            message = f"the handler returned a {kind.__name__}, which nobody runs"
+            message = f"the handler returned a {kind.__name__}, which is never run"
             return self._failed(lease, ErrorDetail(kind=InvalidHandler.__name__, message=message), None)
         return Outcome(Verdict.COMPLETE, Completion(lease=lease, result=self._encoded(lease, result)))
 
@@ -146,12 +147,12 @@ class JobRunner:
         try:
             encoded = self._serializer.dumps(result)
             if type(encoded) is not bytes:
-                raise TypeError(f"the serializer made {type(encoded).__name__} of it, not bytes")  # noqa: TRY301 - as any
-        except BaseException as error:  # noqa: BLE001 - the job has succeeded, whatever the code of its result raises
+                raise TypeError(f"the serializer returned {type(encoded).__name__}, not bytes")  # noqa: TRY301 - like its own errors
+        except BaseException as error:  # noqa: BLE001 - the job has succeeded, even if encoding its result raises
             self._log.result_dropped(lease.job, describe(error))
             return None
         if len(encoded) > MAX_RESULT:
-            message = f"it has {len(encoded)} bytes, and {MAX_RESULT} may be kept"
+            message = f"it has {len(encoded)} bytes, the limit is {MAX_RESULT}"
             self._log.result_dropped(lease.job, ErrorDetail(kind="TooLarge", message=message))
             return None
         return encoded
@@ -161,20 +162,20 @@ class JobRunner:
         # If the handler was not cancelled, a JobInterrupted that it raises is an exception like any other.
         if issubclass(kind, JobInterrupted) and ctx.reason is not None:
             return self._interrupted(lease, ctx.reason, error)
-        if issubclass(kind, Snooze) and (delay := _asked(error)) is not None:
+        if issubclass(kind, Snooze) and (delay := _delay_of(error)) is not None:
             return put_back(lease, delay)
         if issubclass(kind, Discard):
             detail = describe_signal(error)
             self._log.dead(lease.job, detail, error)
             return Outcome(Verdict.BURY, Failure(lease=lease, error=detail))
         if issubclass(kind, Retry):
-            return self._failed(lease, describe_signal(error), error, _asked(error))
-        # Also a Snooze without a number: put back without a delay it would run again and again without an end.
+            return self._failed(lease, describe_signal(error), error, _delay_of(error))
+        # Also a Snooze without a valid delay: put back at once, it would run in an endless loop.
         return self._failed(lease, describe(error), error)
 
     def _interrupted(self, lease: Lease, reason: InterruptReason, error: BaseException) -> Outcome:
         if reason != "timeout":
-            return released(lease)  # if its lease is lost, the job is not held any more, and this outcome is dropped
+            return released(lease)  # dropped if the lease is lost, since the job is not held any more
         message = f"the handler was interrupted at its timeout of {lease.job.timeout:g} s"
         detail = ErrorDetail(kind=JobTimeout.__name__, message=message, traceback=describe(error).traceback)
         return self._failed(lease, detail, error)
@@ -198,8 +199,8 @@ class JobRunner:
         return next(policy for policy in policies if policy is not None)
 
 
-def _asked(signal: BaseException) -> float | None:
-    """Return the delay that a signal carries; None if it is no number: a subclass may have set anything, or nothing."""
+def _delay_of(signal: BaseException) -> float | None:
+    """Return the delay of a `Snooze` or `Retry`. None if it is not a number: a subclass may have set anything."""
     delay = getattr(signal, "delay", None)
     if isinstance(delay, bool) or not isinstance(delay, int | float) or delay != delay:  # noqa: PLR0124 - only NaN differs from itself
         return None
@@ -210,9 +211,9 @@ def _end_child(error: BaseException | None) -> NoReturn:
     """
     End a forked child process that returns from its handler, or leaves it by raising *error*.
 
-    The process ends as Python ends a program whose code returned or raised. In the child the handler's thread is the
-    only one, with a copy of all that the worker holds: if it went on, it would run the buffered jobs a second time, and
-    record what the parent records.
+    The process ends as a Python program does whose code returned or raised. In the child the handler's thread is the
+    only one, and it has a copy of the worker's jobs: if it continued, it would run the buffered jobs a second time and
+    record the outcomes that the parent records.
     """
     status = 1
     try:
@@ -225,5 +226,5 @@ def _end_child(error: BaseException | None) -> NoReturn:
             # Not through a stream or a logger: another thread may have held its lock at the fork.
             os.write(2, describe(error).traceback.encode(errors="replace"))
         sys.stdout.flush()
-    finally:  # whatever the code of the error does: this process must not go on
+    finally:  # even if code of the error raises: this process must not continue
         os._exit(status & 0xFF)

@@ -1,4 +1,4 @@
-"""How a run is asked to end: by a stop, by an error that no repeat can mend, or by the exit of the interpreter."""
+"""Requests to end a run: by a stop, by a fatal error, or by the exit of the interpreter."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from scheduler.processes import PerProcess
 from scheduler.worker.outcome import describe, summary
 from scheduler.worker.wake_event import Latch
 
-LAST_JOIN = 0.25  # seconds beyond the end of the time, for threads that have nothing to do but end
-END_MARGIN = 2 * LAST_JOIN  # seconds beyond its timeout that a caller waits for the run to report
+LAST_JOIN = 0.25  # seconds after the time is up, for threads that only have to end
+END_MARGIN = 2 * LAST_JOIN  # seconds beyond its timeout that a caller waits for the end of the run
 _SHARE = 4  # at most a quarter of the time is kept for handlers that end when they are cancelled
 
 
 class OwnThreads(threading.local):
-    """Marks the threads of a worker's runs: they may request a stop, but must not wait for the end of it."""
+    """Marks of the threads of a worker's runs. These may request a stop, but must not wait for it."""
 
     entered = False
 
     def enter(self) -> None:
-        """Mark the present thread."""
+        """Mark the current thread."""
         self.entered = True
 
 
 class _Times(NamedTuple):
-    """By `time.monotonic()`. The first end that is reached counts."""
+    """When the run ends and when its handlers are cancelled, by `time.monotonic()`. The earliest request counts."""
 
     end: float
     cancel: float
@@ -40,10 +40,11 @@ class _Times(NamedTuple):
 
 class Shutdown:
     """
-    The requests to end one run. *wake* is called after a request has been added.
+    Requests to end one run. *wake* is called after a request has been added.
 
-    `request`, `wait` and the properties may be called on any thread, also inside signal handlers. Therefore there is no
-    lock: requests are only ever added. `crashed`: any thread of the run. `begin` and `finish`: the one that runs it.
+    `request`, `wait` and the properties may be used on any thread, also inside signal handlers. Therefore there is no
+    lock: requests are only added. `crashed` may be called on any thread of the run, `begin` and `finish` on the thread
+    that runs it.
     """
 
     def __init__(self, config: WorkerConfig, logger: GuardedLogger, wake: Callable[[], None]) -> None:
@@ -53,17 +54,17 @@ class Shutdown:
         self._requests = [_Times(math.inf, math.inf)]
         self._over = Latch()
         self.requested = False
-        """Whether the run is to end."""
+        """Whether the end of the run was requested."""
         self.given_up = False
         """Whether the time is up: nothing is recorded any more."""
         self.error: BaseException | None = None
-        """The first error that the run ends because of."""
+        """The first error that ended the run, None if there is none."""
 
     def request(self, timeout: float | None = None) -> None:
         """
-        End within *timeout* seconds. A later request can only shorten the time.
+        Request that the run ends within *timeout* seconds. A later request can only shorten the time.
 
-        None = shutdown_grace; inf = when all handlers have returned.
+        None means `shutdown_grace`, inf means after all handlers have returned.
         """
         if timeout is None:
             timeout = self._config.shutdown_grace
@@ -74,16 +75,16 @@ class Shutdown:
         self._wake()
 
     def crashed(self, error: BaseException) -> None:
-        """End because of *error*, which is logged. The first one is what the run raises."""
+        """End the run because of *error*, which is logged. The run raises the first such error."""
         first = self.error
         if first is None:
             self.error = error
-        if type(first) is not type(error):  # the heartbeat may fail with the same error again and again, until the end
-            # An error whose message says everything, such as a missing schema, needs no traceback.
+        if type(first) is not type(error):  # the heartbeat may repeat the same error until the end
+            # Errors whose message is sufficient, such as a missing schema, need no traceback.
             plain = isinstance(error, BackendClosed | NotSupported | SchemaMismatch | WorkerCrashed)
             reason = printable(summary(describe(error)))
             self._logger.error("The worker stops: %s", reason, exc_info=None if plain else error)
-        # Nothing can be recorded in a closed backend: there is no sense in letting handlers work on for long.
+        # Nothing can be recorded in a closed backend, so handlers get only a short time.
         closed = issubclass(type(error), BackendClosed)
         self.request(self._config.timeout_grace if closed else None)
 
@@ -94,24 +95,24 @@ class Shutdown:
 
     @property
     def until_end(self) -> float:
-        """Seconds until everything is over; not below 0."""
+        """Seconds until the run must have ended; not below 0."""
         return max(0.0, min(self._requests).end - time.monotonic())
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the run has ended, a moment longer than *timeout* seconds (None = shutdown_grace); True if so."""
+        """Wait a little longer than *timeout* seconds (None = shutdown_grace). Return whether the run has ended."""
         return self._over.wait((self._config.shutdown_grace if timeout is None else timeout) + END_MARGIN)
 
     # ---- the thread that runs the worker
 
     def begin(self) -> None:
-        """The run begins: an exit of the interpreter from now on ends it first."""
+        """Register the run, which has begun. From now on, the exit of the interpreter first ends the run."""
         _running.get(set).add(self)
-        # Registered again, so that it comes before what the program had registered so far, such as closing the backend.
+        # Registered again, to be called before all that the program has registered, such as closing the backend.
         atexit.unregister(_end_all)
         atexit.register(_end_all)
 
     def finish(self) -> None:
-        """The run has ended: threads that wait for it go on."""
+        """Unregister the run, which has ended, and wake the threads that wait for it."""
         _running.get(set).discard(self)
         self._over.set()
 
@@ -120,7 +121,7 @@ _running: PerProcess[set[Shutdown]] = PerProcess()  # none of the parent's runs 
 
 
 def _end_all() -> None:
-    """End what runs on threads that do not keep the interpreter: in order, and within the grace of each."""
+    """End all runs, each within its grace, before the interpreter exits: daemon threads do not keep it alive."""
     runs = list(_running.get(set))
     for shutdown in runs:
         shutdown.request()

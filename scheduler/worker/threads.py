@@ -1,4 +1,4 @@
-"""The threads of a run: what they share, those that repeat one duty, the handlers' pool, and the one behind start()."""
+"""Threads of a run: their shared state, threads that repeat a duty, the handler pool, and the thread of `start()`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from scheduler.worker.wake_event import WakeEvent
 
 class Run:
     """
-    What the threads of one run share.
+    State that the threads of one run share.
 
-    wake_event: the pump's. woken: that of the thread in `Lifecycle.work`. outage: how the calls of all threads go.
+    wake_event: wakes the pump. woken: wakes the thread in `Lifecycle.work`. outage: tracks the calls of all threads.
     """
 
     def __init__(self, backend: Backend, config: WorkerConfig, metrics: Metrics, logger: GuardedLogger) -> None:
@@ -42,30 +42,30 @@ def _nothing() -> None:
 @dataclass(eq=False, kw_only=True)
 class Ticker:
     """
-    A thread that calls *duty*, which returns the seconds until its next call, until `stop()`.
+    Thread that calls *duty* until `stop()`. The duty returns the seconds until its next call.
 
-    While the store is away the duty is repeated, with back-off, without an end. Any other error is a bug: it is passed
-    to *crashed* and ends the thread, unless *lasting*, which goes on for as long as it is needed. The thread is a
-    daemon: an exiting interpreter does not wait for it.
+    After a transient error of the store the duty is repeated with back-off, without a limit. Any other error is passed
+    to *crashed* and ends the thread, unless *lasting* is set. The thread is a daemon: an exiting interpreter does not
+    wait for it.
     """
 
     name: str
     duty: Callable[[], float]
     """Called on the thread."""
     crashed: Callable[[BaseException], None]
-    """Called on the thread, or on the one that calls `stop()`, with an error that is no passing failure."""
+    """Called with an error that is not transient, on the thread or on the one that calls `stop()`."""
     enter: Callable[[], None] = _nothing
-    """Called once, on the thread, before the first turn."""
+    """Called once, on the thread, before the first call of the duty."""
     interrupt: Callable[[], None] = _nothing
-    """Called by `stop()`, to end a duty that waits elsewhere."""
+    """Called by `stop()`, for a duty that waits for something else than *wake_event*."""
     at_end: Callable[[], None] = _nothing
-    """Called once, on the thread, after the last turn. Must not raise."""
+    """Called once, on the thread, after the last call of the duty. Must not raise."""
     wake_event: WakeEvent = field(default_factory=WakeEvent)
-    """Ends a pause, as `set()` does; given where the duty's own module sets it."""
+    """Ends the pause between two calls. Passed in if other objects set it too."""
     lasting: bool = False
-    """Whether the thread goes on after an error."""
+    """Whether the thread continues after an error that is not transient."""
     longest_back_off: float = LONGEST_BACK_OFF
-    """In seconds."""
+    """The longest pause after an error, in seconds."""
 
     def __post_init__(self) -> None:
         self._stopping = False
@@ -73,24 +73,24 @@ class Ticker:
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
 
     def start(self) -> None:
-        """Start the thread; the first turn comes at once."""
+        """Start the thread. The duty is called at once."""
         self._thread.start()
 
     def set(self) -> None:
-        """Have the next turn now. Any thread."""
+        """End the pause between two calls of the duty. Thread-safe."""
         self.wake_event.set()
 
     def stop(self) -> None:
-        """Ask the thread to end after the turn under way. Any thread."""
+        """Request that the thread ends after the current call of the duty. Thread-safe."""
         self._stopping = True
         self.wake_event.set()
         try:
             self.interrupt()
-        except BaseException as error:  # noqa: BLE001 - the other threads are to be stopped as well
+        except BaseException as error:  # noqa: BLE001 - the other threads must be stopped too
             self.crashed(error)
 
     def join(self, timeout: float) -> bool:
-        """Wait for the end up to *timeout* seconds; True if it has come. A thread never started counts as ended."""
+        """Wait up to *timeout* seconds for the thread to end. Return whether it has ended or was never started."""
         if self._thread.ident is None:
             return True
         self._thread.join(max(0.0, timeout))
@@ -108,7 +108,7 @@ class Ticker:
                 self._back_off.reset()
                 if pause > 0.0 and not self._stopping:
                     self.wake_event.wait(pause)
-            except BaseException as error:  # noqa: BLE001 - a service thread must not vanish, whatever was raised
+            except BaseException as error:  # noqa: BLE001 - no error may end a service thread silently
                 if not is_transient(error):
                     self.crashed(error)
                     if not self.lasting:
@@ -116,7 +116,7 @@ class Ticker:
                 self._rest(self._back_off.next())
 
     def _rest(self, pause: float) -> None:
-        # A store that is away is not asked sooner because of a wake-up. Only a stop ends the rest.
+        # A wake-up does not shorten the back-off. Only a stop ends it.
         end = time.monotonic() + pause
         while not self._stopping and self.wake_event.wait(end - time.monotonic()):
             pass
@@ -125,13 +125,13 @@ class Ticker:
 @dataclass(eq=False)
 class BoundedPool:
     """
-    At most *concurrency* handler threads, each started when it is first needed. It wakes threads; it queues no jobs.
+    Pool of at most *concurrency* handler threads, each started when it is first needed.
 
-    A thread that is woken runs *shift*, which takes jobs from the in-flight table until none is left. So a batch of
-    no-op jobs wakes few threads, and none for a job that another thread has taken. One thread wakes them.
+    The pool wakes threads; it does not queue jobs. A woken thread runs *shift*, which takes jobs from the in-flight
+    table until none is left. So a batch of short jobs wakes only a few threads. One thread calls `wake_threads`.
 
-    Daemon threads, and so no `ThreadPoolExecutor`: Python joins that one's threads at exit before anybody can stop the
-    worker, so that a worker with enough to do would keep the interpreter for ever, as would a stuck thread.
+    Its threads are daemons. Python joins the threads of a `ThreadPoolExecutor` at exit, before the worker can be
+    stopped: a worker with many jobs, or a stuck thread, would keep the interpreter alive for ever.
     """
 
     concurrency: int
@@ -141,21 +141,21 @@ class BoundedPool:
 
     def __post_init__(self) -> None:
         self._threads: list[threading.Thread] = []
-        self._idle = threading.Semaphore(0)  # threads that wait and that no call is meant for
-        self._calls: SimpleQueue[bool] = SimpleQueue()  # False = end
+        self._idle = threading.Semaphore(0)  # waiting threads without a pending call
+        self._calls: SimpleQueue[bool] = SimpleQueue()  # each wakes one thread; False ends it
 
     def wake_threads(self, threads: int) -> None:
-        """Have so many more threads run a shift. The caller keeps the number of running shifts within bounds."""
+        """Have *threads* more threads run a shift. The caller limits the number of running shifts to *concurrency*."""
         for _ in range(threads):
             if not self._idle.acquire(blocking=False) and len(self._threads) < self.concurrency:
                 name = f"scheduler-job_{len(self._threads)}"
                 thread = threading.Thread(target=self._work, name=name, daemon=True)
-                thread.start()  # raises if the system allows this process no more
+                thread.start()  # raises if the system refuses another thread
                 self._threads.append(thread)
             self._calls.put(True)
 
     def close(self, *, wait: bool) -> None:
-        """Let the threads end after the shift under way; *wait* for that, which is for ever if one is stuck."""
+        """End the threads after their current shift. *wait*: wait for them, which takes for ever if one is stuck."""
         for _ in self._threads:
             self._calls.put(False)
         if wait:
@@ -173,7 +173,7 @@ class BoundedPool:
 
 
 class Background(threading.Thread):
-    """Calls *work* once, on a daemon thread. error: what it raised."""
+    """Daemon thread that calls *work* once. error: the exception that it raised, None if there is none."""
 
     def __init__(self, work: Callable[[], object]) -> None:
         super().__init__(name="scheduler-worker", daemon=True)
@@ -181,8 +181,8 @@ class Background(threading.Thread):
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        """Call the work, on the thread."""
+        """Call *work*, on the thread."""
         try:
             self._work()
-        except BaseException as error:  # noqa: BLE001 - raised where somebody sees it
+        except BaseException as error:  # noqa: BLE001 - `Worker.__exit__` raises it
             self.error = error

@@ -1,4 +1,4 @@
-"""Events: one wakes a sleeping loop, the other is set for good. Both are safe inside signal handlers."""
+"""Events that are safe inside signal handlers: one that wakes a loop, and one that stays set."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ thread is about to wait and has already checked for signals; under load that is 
 
 class WakeEvent:
     """
-    Any thread sets it, also inside a signal handler; one thread waits, which clears it.
+    Event for one waiting thread. A wait clears it. Any thread may set it, also inside a signal handler.
 
-    A bare lock, held while the event is not set. `Event.set()` in a signal handler deadlocks when the signal arrives
-    inside another set() of the same thread, and `SimpleQueue.get()` of Python 3.11 and 3.12 waits for ever when a
+    It is a bare lock, held while the event is not set. `Event.set()` in a signal handler deadlocks when the signal
+    arrives inside another set() of the same thread. `SimpleQueue.get()` of Python 3.11 and 3.12 waits for ever when a
     signal arrives as its timeout ends.
     """
 
@@ -29,22 +29,22 @@ class WakeEvent:
         self._not_set.acquire()
 
     def set(self) -> None:
-        """Wake the waiting thread now, or at its next wait. First change the state that it reads."""
-        # If it is set already, that wakes the waiting thread after this call too.
+        """Wake the waiting thread, now or at its next wait. Change the state that the thread reads first."""
+        # If it is already set, the waiting thread still wakes after this call.
         if self._not_set.locked():
             with suppress(RuntimeError):  # another thread has set it in between
                 self._not_set.release()
 
     def wait(self, timeout: float) -> bool:
-        """Wait up to *timeout* seconds, which may be inf; True if set since the last wait."""
+        """Wait up to *timeout* seconds, which may be inf. Return whether it was set since the last wait."""
         return self._not_set.acquire(timeout=min(max(0.0, timeout), threading.TIMEOUT_MAX))
 
 
 class Latch:
     """
-    Set once, for good. Any number of threads wait for it, also inside signal handlers.
+    Event that stays set. Any number of threads may wait for it, also inside signal handlers.
 
-    Not a `threading.Event`: its wait takes a lock, which the wait that the signal interrupted may hold.
+    Not a `threading.Event`: its `wait` takes a lock that the wait which the signal interrupted may hold.
     """
 
     def __init__(self) -> None:
@@ -52,12 +52,12 @@ class Latch:
         self._event = WakeEvent()
 
     def set(self) -> None:
-        """Let all waiting threads go on. Any thread."""
+        """Set the event and wake all waiting threads. Thread-safe."""
         self._set = True
         self._event.set()
 
     def wait(self, timeout: float) -> bool:
-        """Wait up to *timeout* seconds; True if set."""
+        """Wait up to *timeout* seconds. Return whether the event is set."""
         end = time.monotonic() + timeout
         while not self._set and (left := end - time.monotonic()) > 0.0:
             if self._event.wait(min(left, SIGNALS_SEEN_WITHIN)):

@@ -1,4 +1,4 @@
-"""The public class of this package."""
+"""The class `Worker`."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ Function = TypeVar("Function", bound=HandlerFunction)
 
 class Worker:
     """
-    Leases jobs of its queues, runs their handlers in a bounded thread pool, and records their outcomes.
+    A worker, which leases jobs of its queues, runs their handlers in a thread pool and records the outcomes.
 
-    It runs at most once at a time. It may run again after it stopped, with another `config` or `metrics`. It installs
-    no signal handlers.
+    A worker has at most one run at a time. After a run has ended, it can run again, also with new values of its
+    attributes `config` and `metrics`. It installs no signal handlers.
 
     Args:
         backend: The store. The worker does not close it.
-        config: Queues, threads, times; None = `WorkerConfig()`.
-        serializer: Decodes `ctx.data` and encodes results; None = JSON.
-        metrics: Its hooks observe jobs and calls. What they raise is logged and dropped.
-        logger: None = "scheduler.worker".
+        config: Queues, threads and times. None means `WorkerConfig()`.
+        serializer: Decodes payloads and encodes results. None means JSON.
+        metrics: Hooks that observe jobs and calls to the store. Exceptions that they raise are logged and dropped.
+        logger: None means the logger "scheduler.worker".
     """
 
     def __init__(
@@ -67,12 +67,12 @@ class Worker:
         self._forget_run()
 
     def _forget_run(self) -> None:
-        # Also called after a fork: the parent's run does not go on here, and its locks may be held for ever.
+        # Also called in a forked child: the parent's run does not continue there, and its locks may stay locked.
         self._pid = os.getpid()
         self._starting = threading.Lock()  # guards the step from not running to running
         self._own = OwnThreads()
         self._lifecycle: Lifecycle | None = None
-        self._asked: float | None = None  # seconds of a stop that was asked for before the run began
+        self._stop_timeout: float | None = None  # timeout of a stop that was requested before the run
         self._background: Background | None = None
 
     # ---- handlers
@@ -81,14 +81,14 @@ class Worker:
         self, job_type: str, *, retry_policy: Delays | None = None, interrupt: bool = False
     ) -> Callable[[Function], Function]:
         """
-        Decorate the function that handles *job_type*. The function itself is not changed.
+        Return a decorator that registers a function as the handler of *job_type*.
 
-        The arguments and errors are those of `handle`.
+        It returns the function unchanged. Arguments and errors are those of `handle`.
         """
         if not isinstance(job_type, str):
             raise InvalidHandler(
-                'the decorator takes the job type: write @worker.handler("email.send"), '
-                f"not one of type {type(job_type).__name__} or a function alone"
+                'the decorator needs the job type, as in @worker.handler("email.send"), '
+                f"not an argument of type {type(job_type).__name__}"
             )
 
         def register(function: Function) -> Function:
@@ -106,25 +106,26 @@ class Worker:
         interrupt: bool = False,
     ) -> None:
         """
-        Register a handler.
+        Register *function* as the handler of *job_type*.
 
         Args:
-            job_type: The type of the jobs that it handles.
-            function: Called as function(job, ctx), on several threads at a time.
-            retry_policy: For jobs that have none; None = the worker's.
-            interrupt: When the job is cancelled, also raise `JobInterrupted` in the handler's thread.
+            job_type: Type of the jobs that the function handles.
+            function: Called as `function(job, ctx)`, on several threads at once.
+            retry_policy: For jobs without a retry policy of their own. None means the one in the configuration.
+            interrupt: Whether to raise `JobInterrupted` in the handler's thread when its context is cancelled.
 
         Raises:
-            DuplicateHandler: The type has a handler already.
-            InvalidHandler: It cannot be called so, or is a coroutine or generator function.
+            DuplicateHandler: The type already has a handler.
+            InvalidHandler: The function does not take two arguments, or is a coroutine or generator function.
+            ConfigError: Another argument is invalid.
         """
         self._handlers.register(job_type, Handler(function=function, retry_policy=retry_policy, interrupt=interrupt))
 
     def with_config(self, **changes: object) -> Worker:
-        """Return a new worker with the same handlers, whose configuration differs by *changes*."""
+        """Return a new worker that shares the handlers of this one. Its configuration differs by *changes*."""
         unknown = [name for name in changes if name not in self.config.__dataclass_fields__]
         if unknown:
-            raise ConfigError(unknown[0], "is no field of WorkerConfig")
+            raise ConfigError(unknown[0], "is not a field of WorkerConfig")
         config = dataclasses.replace(self.config, **changes)  # type: ignore[arg-type]  # the config checks them
         other = Worker(
             self.backend, config, serializer=self._serializer, metrics=self.metrics, logger=self._plain_logger
@@ -136,10 +137,12 @@ class Worker:
 
     def run(self) -> Report:
         """
-        Work until a stop is requested, end within the grace, and return a report. The calling thread only waits.
+        Run until a stop is requested, and return a report. The calling thread only waits.
 
-        Raises `WorkerCrashed` if one of the worker's own threads died of a bug or too many handlers are stuck, and
-        KeyboardInterrupt after a Ctrl-C, both after an orderly end.
+        After the request the run ends within `shutdown_grace`, unless the request set another time.
+
+        Raises `WorkerCrashed` if an error ended the run, such as a bug, a closed store or too many stuck handlers, and
+        `KeyboardInterrupt` after Ctrl-C; both after an orderly end.
         """
         return self._work(self._begin())
 
@@ -148,54 +151,56 @@ class Worker:
             self._forget_run()
         with self._starting:
             if self._lifecycle is not None:
-                raise SchedulerError("this worker is running already; one worker runs once at a time")
+                raise SchedulerError("this worker is already running; it can have one run at a time")
             run, runner = self._new_run(self.backend)
             self._lifecycle = lifecycle = Lifecycle(run, runner, self._own)
         log_start(self._logger, self.config, self._handlers.types, self.backend)
         return lifecycle
 
     def _new_run(self, backend: Backend) -> tuple[Run, JobRunner]:
-        """Return what the threads of a run on *backend* share, and what runs this worker's handlers in it."""
+        """Return the shared state of a run on *backend*, and the runner of this worker's handlers."""
         run = Run(backend, self.config, guarded(self.metrics, self._logger), self._logger)
         return run, JobRunner(run, self._handlers, self._serializer)
 
     def _work(self, lifecycle: Lifecycle) -> Report:
         self._own.enter()
         try:
-            if (asked := self._asked) is not None:  # before the run began, or while it began
-                lifecycle.shutdown.request(asked)
+            if (timeout := self._stop_timeout) is not None:  # requested before the run began, or while it began
+                lifecycle.shutdown.request(timeout)
             lifecycle.shutdown.begin()
             return lifecycle.work()
         finally:
             self._own.entered = False
-            self._asked = None
+            self._stop_timeout = None
             self._lifecycle = None
             lifecycle.shutdown.finish()
 
     def _here(self) -> Lifecycle | None:
-        """Return the lifecycle of the run in this process, None if there is none, as in the child of a fork."""
+        """Return the lifecycle of the run in this process. None if there is no run, as in a forked child."""
         return self._lifecycle if self._pid == os.getpid() else None
 
     def request_stop(self, timeout: float | None = None) -> None:
         """
-        Ask the present (or next) run to end within *timeout* seconds. Returns at once. May be called anywhere.
+        Request that the current run, or else the next one, ends within *timeout* seconds. Returns at once.
 
-        None = shutdown_grace; inf = when the last handler has returned. A later call can only shorten the time.
+        None means `shutdown_grace`, inf means after the last handler has returned. A later call can only shorten the
+        time. Safe to call on any thread, also inside handlers and signal handlers.
         """
         seconds = self._seconds(timeout, at_most=math.inf)
         lifecycle = self._here()
         if lifecycle is None:
-            self._asked = seconds if self._asked is None else min(seconds, self._asked)
-            lifecycle = self._here()  # a run that began meanwhile may have looked too soon
+            self._stop_timeout = seconds if self._stop_timeout is None else min(seconds, self._stop_timeout)
+            lifecycle = self._here()  # a run that began in between may have read the request too early
         if lifecycle is not None:
             lifecycle.shutdown.request(seconds)
 
     def stop(self, timeout: float | None = None) -> bool:
         """
-        Ask the run to end within *timeout* seconds (None = shutdown_grace), and wait for it. Returns whether it ended.
+        Request that the run ends within *timeout* seconds, and wait for its end. Return whether it has ended.
 
-        On the worker's own threads, so also in a handler or in a signal handler during run(), it only asks and returns
-        False. If nothing runs it returns True and, unlike `request_stop`, does not affect the next run.
+        None means `shutdown_grace`. On the worker's own threads, as in a handler or in a signal handler during `run`,
+        the call does not wait and returns False. If there is no run, it returns True. Unlike `request_stop`, it does
+        not affect the next run.
         """
         seconds = self._seconds(timeout)
         lifecycle = self._here()
@@ -216,18 +221,18 @@ class Worker:
 
     @property
     def health(self) -> Health:
-        """The worker's state now. Any thread."""
+        """The current state of the worker. Thread-safe."""
         return Health() if (lifecycle := self._here()) is None else lifecycle.health
 
     # ---- in the background
 
     def start(self) -> None:
-        """Run on a daemon thread of its own, until `stop` or the exit of the interpreter ends it."""
+        """Start a run on a daemon thread. It ends at `stop`, or when the interpreter exits."""
         lifecycle = self._begin()
         self._background = background = Background(lambda: self._work(lifecycle))
         try:
             background.start()
-        except RuntimeError:  # the system allows this process no more threads
+        except RuntimeError:  # the system refuses another thread
             self._lifecycle = None
             raise
 
@@ -236,7 +241,7 @@ class Worker:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
-        """Stop within shutdown_grace. Raises what the run raised, unless the block raised too."""
+        """Stop within `shutdown_grace`. Raise the error of the run, unless the block raised one itself."""
         self.stop()
         background, self._background = self._background, None
         if background is not None and not self._own.entered:

@@ -75,7 +75,7 @@ def test_a_closed_port_and_a_missing_response_are_one_line():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         number = str(silent.getsockname()[1])
         ran = check("--health-port", number, "--timeout", "0.2")
-        assert (ran.returncode, ran.stderr) == (1, f"http://127.0.0.1:{number}/live: no answer within 0.2 s\n")
+        assert (ran.returncode, ran.stderr) == (1, f"http://127.0.0.1:{number}/live: no response within 0.2 s\n")
     gone = check("--health-port", number)
     assert gone.returncode == 1
     assert len(gone.stderr.splitlines()) == 1
@@ -145,7 +145,7 @@ def test_clients_that_hang_up_leave_no_traceback(application):
     command.signal(signal.SIGTERM)
     assert command.ended() == 0, command.output
     assert "Traceback" not in command.output
-    kinds = re.findall(r"The health port failed to answer: (\w+)", command.output)
+    kinds = re.findall(r"The health port failed to respond: (\w+)", command.output)
     assert len(kinds) == len(set(kinds))
 
 
@@ -157,7 +157,7 @@ def test_failures_of_a_kind_are_logged_once_a_minute(caplog, monkeypatch):
         failures.add(kind, "why")
     now = 61.0
     failures.add("A", "why")
-    assert [message.partition("answer: ")[2] for message in caplog.messages] == [
+    assert [message.partition("respond: ")[2] for message in caplog.messages] == [
         "A: why", "B: why", "A: why (2 more since the last such line)",
     ]  # fmt: skip
 

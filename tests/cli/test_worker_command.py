@@ -235,10 +235,10 @@ def test_stacks_are_dumped_during_the_import_too(application):
 def test_a_queue_without_any_job_is_logged_once(application):
     application.producer.enqueue("say", delay=3600)
     command = application.start("app:worker", "--queues", "default,malis")
-    command.expect("no job of queue malis: is the name right")
+    command.expect("No jobs at the moment in queue malis; if you expect some, check the name")
     command.signal(signal.SIGTERM)
     assert command.ended() == 0
-    assert command.output.count("is the name right") == 1
+    assert command.output.count("No jobs at the moment") == 1
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
@@ -340,7 +340,7 @@ def test_logs_are_json_lines_when_asked_for(application):
     lines = [json.loads(line) for line in command.output.splitlines()]
     assert {"time", "level", "logger", "process", "thread", "message"} <= set(lines[-1])
     shown = [line["message"].partition(":")[0] for line in lines if line["level"] == "INFO"]
-    assert [text.split()[0] for text in shown if not text.startswith("The store has no job")] == [
+    assert [text.split()[0] for text in shown if not text.startswith("No jobs at the moment")] == [
         "Health", "Worker", "Stopping", "Stopped",
     ]  # fmt: skip
 

@@ -86,27 +86,29 @@ def keys(leases: Sequence[Lease]) -> list[str]:
     [(4, 0, None, 4), (4, 1, None, 8), (4, 3, None, 16), (4, 3, 5, 5), (4, 0, 100, 4), (1, 0, 1, 1)],
 )
 def test_room_of_an_empty_table(concurrency: int, queue_buffer: int, max_in_flight: int | None, room: int) -> None:
-    assert Table(concurrency=concurrency, queue_buffer=queue_buffer, max_in_flight=max_in_flight).room() == room
+    assert (
+        Table(concurrency=concurrency, queue_buffer=queue_buffer, max_in_flight=max_in_flight).free_capacity() == room
+    )
 
 
 def test_room_shrinks_with_what_is_held_and_grows_when_it_is_recorded_not_when_it_ends() -> None:
     """An outcome that the store has not taken is still held: a store that is away pushes back on leasing."""
     table = Table(concurrency=2, queue_buffer=1)
     table.take(4)
-    assert table.room() == 0
+    assert table.free_capacity() == 0
     row = table.start()
-    assert table.room() == 0
+    assert table.free_capacity() == 0
     table.finish(row, done(row))
-    assert (table.room(), table.held) == (0, 4)
+    assert (table.free_capacity(), table.held) == (0, 4)
     table.settle()
-    assert (table.room(), table.held) == (1, 3)
+    assert (table.free_capacity(), table.held) == (1, 3)
 
 
 def test_room_is_never_negative() -> None:
     """A repeated lease call may answer with more than there was room for."""
     table = Table(concurrency=1, queue_buffer=0)
     table.take(5)
-    assert table.room() == 0
+    assert table.free_capacity() == 0
 
 
 def test_a_stuck_thread_takes_its_share_of_the_room_with_it() -> None:
@@ -118,7 +120,7 @@ def test_a_stuck_thread_takes_its_share_of_the_room_with_it() -> None:
     assert table.stuck == 3
     table.finish(rows[3], done(rows[3]))  # hoards again
     table.settle()
-    assert table.room() == (4 - 3) * 2
+    assert table.free_capacity() == (4 - 3) * 2
 
 
 def test_no_thread_left_is_no_room_for_anybody() -> None:
@@ -128,17 +130,17 @@ def test_no_thread_left_is_no_room_for_anybody() -> None:
     for row in rows:
         table.give_up(row, timed_out(row))
     table.settle()
-    assert (table.held, table.stuck, table.room()) == (0, 2, 0)
+    assert (table.held, table.stuck, table.free_capacity()) == (0, 2, 0)
 
 
-def test_the_handler_of_a_lost_lease_still_takes_room() -> None:
+def test_the_handler_of_a_lost_lease_still_takes_capacity() -> None:
     table = Table(concurrency=2, queue_buffer=0)
     (lease,) = table.take(1)
     row = table.start()
     assert table.mark_lost([lease]) == 1
-    assert (table.held, table.unfinished, table.room()) == (0, 1, 1)
+    assert (table.held, table.unfinished, table.free_capacity()) == (0, 1, 1)
     table.finish(row, done(row))
-    assert (table.unfinished, table.room()) == (0, 2)
+    assert (table.unfinished, table.free_capacity()) == (0, 2)
 
 
 def test_max_in_flight_counts_unsent_outcomes() -> None:
@@ -147,7 +149,7 @@ def test_max_in_flight_counts_unsent_outcomes() -> None:
     for _ in range(2):
         row = table.start()
         table.finish(row, done(row))
-    assert (table.held, table.unfinished, table.room()) == (3, 1, 0)
+    assert (table.held, table.unfinished, table.free_capacity()) == (3, 1, 0)
 
 
 def test_when_a_thread_gets_stuck_nothing_is_hoarded_until_a_handler_returns() -> None:
@@ -157,10 +159,10 @@ def test_when_a_thread_gets_stuck_nothing_is_hoarded_until_a_handler_returns() -
     table.give_up(stuck, timed_out(stuck))
     assert len(table._buffered) == 0
     assert sorted(outcome.verdict for outcome in table.settle()) == [*[Verdict.RELEASE] * 6, Verdict.RETRY]
-    assert table.room() == 0, "one thread is stuck and the other is busy"
+    assert table.free_capacity() == 0, "one thread is stuck and the other is busy"
     table.finish(other, done(other))
     table.settle()
-    assert table.room() == 4, "hoards again, with the one thread that is left"
+    assert table.free_capacity() == 4, "hoards again, with the one thread that is left"
 
 
 # ---- taking in
@@ -255,7 +257,7 @@ def test_the_late_outcome_of_a_stuck_thread_is_dropped() -> None:
     assert table.give_up(row, timed_out(row))
     assert table.finish(row, done(row)) is None
     assert [outcome.verdict for outcome in table.settle()] == [Verdict.RETRY]
-    assert (table.stuck, table.held, table.room()) == (0, 0, 1)
+    assert (table.stuck, table.held, table.free_capacity()) == (0, 0, 1)
 
 
 def test_a_thread_that_has_returned_cannot_be_given_up() -> None:
@@ -365,11 +367,11 @@ def test_jobs_that_waited_for_a_whole_lease_are_given_back_and_none_is_hoarded()
     assert table.release_overdue(now + 29.0, 30.0) == 0
     assert table.release_overdue(now + 30.1, 30.0) == 3
     table.settle()
-    assert table.room() == 0
+    assert table.free_capacity() == 0
     assert table.release_overdue(now + 100.0, 30.0) == 0
     table.finish(row, done(row))
     table.settle()
-    assert table.room() == 4
+    assert table.free_capacity() == 4
 
 
 # ---- deadlines
@@ -472,7 +474,7 @@ def test_under_many_threads_every_job_is_run_and_recorded_once_and_no_bound_is_p
         else:
             table.forget(outcome.lease for outcome in outcomes)
             recorded.extend(outcome.lease.job.id for outcome in outcomes)
-        room = min(table.room(), left)
+        room = min(table.free_capacity(), left)
         if room:
             left -= room
             for _ in range(table.take_in(some(room))):

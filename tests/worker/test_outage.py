@@ -161,7 +161,7 @@ def test_an_outage_is_logged_in_few_lines_and_its_end_in_one(time: Time, caplog:
     succeed(outage)
     assert len([record for record in caplog.records if record.levelno == logging.WARNING]) in (2, 3)
     assert [record.message for record in caplog.records if record.levelno == logging.INFO] == [
-        "The store answers again after 60.0 s"
+        "The store is available again after 60.0 s"
     ]
     assert metrics.counts["call_failed.lease"] == 600
 

@@ -190,8 +190,8 @@ def test_an_outage_is_logged_in_few_lines(harness: WorkerHarness, caplog: pytest
         )
         harness.faults.clear()
         harness.until_finished(harness.add().id)
-    assert caplog.text.count("will be asked again") <= 2
-    assert "answers again" in caplog.text or worker.health.outage == 0.0
+    assert caplog.text.count("will be repeated") <= 2
+    assert "available again" in caplog.text or worker.health.outage == 0.0
 
 
 def test_an_error_of_the_store_that_is_no_outage_is_waited_out_too(harness: WorkerHarness) -> None:

@@ -312,9 +312,9 @@ def test_run_reports_what_it_did(harness: WorkerHarness) -> None:
 def test_one_worker_runs_once_at_a_time(harness: WorkerHarness) -> None:
     worker = harness.worker(harness.count_runs)
     with worker:
-        with pytest.raises(SchedulerError, match="running already"):
+        with pytest.raises(SchedulerError, match="already running"):
             worker.run()
-        with pytest.raises(SchedulerError, match="running already"):
+        with pytest.raises(SchedulerError, match="already running"):
             worker.start()
         harness.until_finished(harness.add().id)
     assert not worker.running
