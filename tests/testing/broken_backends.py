@@ -33,13 +33,13 @@ class CountsNoAttempts(DictBackend):
 
 
 class IgnoresOrder(DictBackend):
-    def _line(self, queue):
-        return list(reversed(super()._line(queue)))
+    def _ready_jobs(self, queue):
+        return list(reversed(super()._ready_jobs(queue)))
 
 
 class IgnoresPriority(DictBackend):
-    def _line(self, queue):
-        return sorted(super()._line(queue), key=lambda row: row.ready_at)
+    def _ready_jobs(self, queue):
+        return sorted(super()._ready_jobs(queue), key=lambda row: row.ready_at)
 
 
 class OverwritesARepeatedId(DictBackend):
@@ -135,7 +135,7 @@ class StarvesTheLaterQueues(DictBackend):
 
 
 class IgnoresPause(DictBackend):
-    def _line(self, queue):
+    def _ready_jobs(self, queue):
         return sorted(self._in((queue,), JobState.READY), key=lambda row: (row.job.priority, row.ready_at))
 
 
@@ -272,8 +272,8 @@ class HasNoTransactions(DictBackend):
         super().__init__(**options)
         self._lock = nullcontext()
 
-    def _line(self, queue):
-        line = super()._line(queue)
+    def _ready_jobs(self, queue):
+        line = super()._ready_jobs(queue)
         time.sleep(0.001)  # the gap in which other threads read as well
         return line
 
