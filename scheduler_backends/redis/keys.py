@@ -59,7 +59,7 @@ class Partition:
         self.number = number
         self.tag = tag  # prefix of its keys; decides the cluster slot
         self.channel = channel  # for the notifications of its queue
-        self._heads: dict[Script, tuple[bytes | int, ...]] = {}
+        self._heads: dict[Script, tuple[bytes, ...]] = {}
 
     def __repr__(self) -> str:
         return f"<Partition {self.queue!r} v{self.version} p{self.number}>"
@@ -72,11 +72,11 @@ class Partition:
         """Return a command that counts the ready lists that are not empty."""
         return (b"EXISTS", *map(self.key, READY))
 
-    def head(self, script: Script) -> tuple[bytes | int, ...]:
+    def head(self, script: Script) -> tuple[bytes, ...]:
         """Return the number of keys of *script*, and the keys."""
         head = self._heads.get(script)
         if head is None:
-            head = (len(script.keys), *map(self.key, script.keys))
+            head = (b"%d" % len(script.keys), *map(self.key, script.keys))
             self._heads[script] = head
         return head
 

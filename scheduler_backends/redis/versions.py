@@ -87,15 +87,19 @@ def _purge(store: Store, partition: Partition, state: JobState) -> int:
 
 
 def _move(store: Store, queue: str, partition: Partition, state: JobState) -> int:
-    """Move up to `BATCH` finished jobs to the active version and return how many were deleted here."""
-    start = (b"", b"", b"")
-    answer = store.calls.one(LIST, partition, state.encode(), BATCH, *start)
-    flat = cast("list[int | bytes | list[bytes]]", answer)[1 + len(start) :]
-    views = {cast("bytes", raw): cast("list[bytes]", view) for raw, view in zip(flat[::2], flat[1::2], strict=True)}
-    if not views:
+    """
+    Move up to `BATCH` finished jobs to the active version. Return how many entries were removed here.
+
+    Entries whose record was removed by hand are removed as well, since `LIST` returns only the others of a page.
+    """
+    answer = store.calls.one(LIST, partition, state.encode(), BATCH, b"", b"", b"")
+    _, score, _, _, *flat = cast("list[int | bytes | list[bytes]]", answer)
+    if not score:  # there is no entry
         return 0
-    import_finished(store, queue, views)
-    return cast("int", store.calls.one(DELETE_MOVED, partition, state.encode(), *views))
+    views = {cast("bytes", raw): cast("list[bytes]", view) for raw, view in zip(flat[::2], flat[1::2], strict=True)}
+    if views:
+        import_finished(store, queue, views)
+    return cast("int", store.calls.one(DELETE_MOVED, partition, state.encode(), BATCH, *views))
 
 
 def import_finished(store: Store, queue: str, views: Mapping[bytes, Sequence[bytes]]) -> None:

@@ -464,7 +464,7 @@ def server_time(raw) -> float:
 
 
 WRITTEN = {
-    "enqueue": ("ready2", "scheduled", "jobs"),
+    "enqueue": ("ready2", "scheduled", "jobs", "history", "cancelled"),
     "promote_due": ("ready2",),
     "lease": ("leased", "expiry", "lease_members"),
     "retry": ("waiting", "history"),
@@ -592,3 +592,36 @@ def test_a_list_of_members_that_is_too_long_harms_nobody(backend, raw, key):
     raw.hset(key("lease_members"), bytes.fromhex(token), names)
     assert [job.id for job in backend.list("default", JobState.LEASED).jobs] == ["one"]
     assert ids(backend.lease(["default"], token=token, worker_id="w", duration=60.0, limit=10)) == ["one"]
+
+
+@pytest.mark.parametrize(
+    "state", [JobState.SCHEDULED, JobState.RETRY_WAIT, JobState.DEAD, JobState.SUCCEEDED, JobState.CANCELLED]
+)
+@pytest.mark.parametrize("delay", [None, 900.0])
+def test_a_new_job_takes_nothing_over_from_an_old_one_whose_record_is_gone(new_backend, redis_url, raw, state, delay):
+    kept = Retention(succeeded=600.0, dead=600.0, cancelled=600.0)
+    backend = new_backend(redis_url, partitions=1, retention=kept)
+    place = Keys(backend.config.prefix).partition("default", 1, 0).key
+    add(backend, "one", "stays", delay=600.0 if state is JobState.SCHEDULED else None)
+    held = lease(backend)
+    failures = [Failure(lease=one, delay=600.0, error=ErrorDetail(kind="Old")) for one in held]
+    if state is JobState.RETRY_WAIT:
+        backend.retry(failures)
+    elif state is JobState.DEAD:
+        backend.bury(failures)
+    elif state is JobState.SUCCEEDED:
+        backend.complete([Completion(lease=one) for one in held])
+    elif state is JobState.CANCELLED:
+        backend.release(held)
+        backend.cancel("default", ["one", "stays"])
+    before = backend.get("default", ["stays"])
+    assert before["stays"].state is state
+    raw.hdel(place("jobs"), "one")
+    new, repeat = backend.enqueue([NewJob(type="new", id=one, delay=delay) for one in ("one", "stays")])
+    assert (new.is_new, repeat.is_new) == (True, False)
+    job = backend.get("default", ["one"])["one"]
+    assert (job.type, job.attempts, job.errors) == ("new", 0, ())
+    assert job.state is (JobState.READY if delay is None else JobState.SCHEDULED)
+    assert backend.get("default", ["stays"]) == before
+    counts = backend.stats(["default"])[0].counts
+    assert (counts[state], sum(counts.values())) == (2 if job.state is state else 1, 2)

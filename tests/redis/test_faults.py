@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from redis import Connection
 
 from scheduler.errors import BackendClosed, BackendError, BackendUnavailable
 from scheduler.identity import new_token
@@ -228,6 +229,23 @@ def test_connections_that_were_closed_while_idle_are_replaced_without_an_error(b
         raw.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         assert answers(backend)
         assert counts(backend) == {JobState.READY: 3}
+
+
+def test_hiredis_packs_bytes_only(backend, monkeypatch):
+    """It crashes if a signal handler raises while it converts an int."""
+    kinds = set()
+
+    def pack(words: tuple[object, ...]) -> bytes:
+        kinds.update(map(type, words))
+        return b"".join(Connection().pack_command(*words))
+
+    monkeypatch.setattr(node, "_pack", pack)
+    backend.enqueue(jobs(2))
+    first, second = lease(backend)
+    backend.retry([Failure(lease=first, error=FAILURE, delay=0.0)])
+    assert backend.complete([Completion(lease=second)]) == []
+    assert counts(backend) == {JobState.READY: 1}
+    assert kinds == {bytes}
 
 
 def test_a_black_hole_ends_in_an_error_in_time_and_another_connection_serves(new_backend, redis_url, new_proxy):

@@ -75,11 +75,11 @@ def test_options_stand_behind_the_head_in_the_order_of_their_tags(backend, raw, 
 # With a clock of the test's own, each lease call marks its partition (one script more, zadd and zscore).
 LEASE = "evalsha*2 exists hmget*4 hset*2 lrange*4 ltrim zadd*2 zrangebyscore zscore"
 LIFE = (
-    ("enqueue", "evalsha hget hmget*2 hset llen publish rpush"),
+    ("enqueue", "evalsha exists hget hmget*2 hset llen publish rpush"),
     ("lease", LEASE),
     ("renew", "evalsha hmget*2 zadd"),
     ("complete", "evalsha exists hdel*3 hincrby hmget zrem"),
-    ("enqueue later", "evalsha hget*2 hmget*2 hset*2 publish zadd"),
+    ("enqueue later", "evalsha exists hget*2 hmget*2 hset*2 publish zadd"),
     ("promote", "evalsha exists*2 hget hset publish rpush zrangebyscore*9 zrem"),
     ("lease", LEASE),
     ("release", "evalsha hdel*2 hincrby hmget*2 lindex lpush publish zrem"),

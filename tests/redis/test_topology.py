@@ -169,6 +169,27 @@ def test_a_finished_job_that_is_there_already_is_kept_when_moved(new_backend, re
     assert backend.stats(["default"])[0].counts[JobState.DEAD] == 450
 
 
+@pytest.mark.parametrize("finished", ["move", "purge"])
+def test_entries_without_a_record_do_not_stop_a_completion(new_backend, redis_url, raw, finished):
+    """More than a page of them, before and between the jobs; and two jobs in two indexes."""
+    backend = new_backend(redis_url, partitions=1)
+    place = Keys(backend.config.prefix).partition("default", 1, 0).key
+    jobs, gone = names("job", 10), names("gone", 2 * versions.BATCH + 50)
+    add(backend, *jobs)
+    backend.bury([Failure(lease=one, error=ErrorDetail(kind="E")) for one in lease(backend)])
+    raw.zadd(place("dead"), {one: number for number, one in enumerate(gone)})
+    raw.zadd(place("dead"), {"last": 1e15})
+    raw.zadd(place("cancelled"), {"gone": 1, jobs[0]: 2})
+    raw.zadd(place("succeeded"), {jobs[1]: 2})
+    backend.promote_queue_version("default", 2, 3)
+    assert backend.complete_draining_version("default", 1, finished=finished).draining == ()
+    if finished == "move":
+        found = backend.get("default", jobs)
+        states = [(job.state, job.queue_version, len(job.errors)) for job in found.values()]
+        assert states == [(JobState.DEAD, 2, 1)] * 10
+        assert sum(sum(row.counts.values()) for row in backend.stats(["default"])) == 10
+
+
 def test_the_store_decides_over_a_configuration_that_differs_and_says_so_once(new_backend, redis_url, caplog):
     add(new_backend(redis_url, partitions=3), "one")
     other = new_backend(redis_url, partitions=8, active_version=5)

@@ -219,8 +219,13 @@ def _wait_in_kernel(connected: socket.socket) -> None:
 
 def _packed(connection: Connection, commands: Sequence[tuple[Word, ...]]) -> bytes:
     if _pack is not None:  # faster than the driver's method, which checks the type of each word
-        return b"".join([_pack(words) for words in commands])
+        return b"".join([_pack(_in_bytes(words) if int in map(type, words) else words) for words in commands])
     return b"".join([part for words in commands for part in connection.pack_command(*words)])
+
+
+def _in_bytes(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    # hiredis crashes if a signal handler raises while it converts an int.
+    return tuple([b"%d" % word if isinstance(word, int) else word for word in words])
 
 
 def _warn_of_eviction(connection: Connection) -> None:

@@ -1,6 +1,6 @@
 #!lua
 -- enqueue: -> scheduled or ready. Without the flag allow-oom, so the whole call is refused when memory is full.
--- KEYS     meta jobs scheduled ready0 ready1 ready2 ready3 leased expiry lease_members history
+-- KEYS     meta jobs scheduled ready0 ready1 ready2 ready3 leased expiry lease_members history waiting dead cancelled succeeded
 -- ARGV     now, channel, then per job: id, when, body
 --          when: '' now | '@' 8 bytes run_at us, due ms in digits | '+' delay us in digits
 -- uses     clock ready due wake groups
@@ -61,6 +61,20 @@ if number == 0 then return answer end
 -- Lists are read before the first write, so a key of a wrong type fails before any change. The index is written before
 -- the record: an entry without a record is dropped later, but a record without an entry would wait for ever.
 for level in pairs(ready) do call('LLEN', lists[level]) end
+-- If a record was removed by hand, its id may remain in these indexes. The new job must not get the old state or history.
+local present = {}
+local left = call('EXISTS', scheduled, succeeded, history, dead, waiting, cancelled)
+for _, index in ipairs(left > 0 and {scheduled, succeeded, history, dead, waiting, cancelled} or {}) do
+    if left == 0 then break end -- most partitions have few of these
+    if call(index == history and 'HLEN' or 'ZCARD', index) > 0 then
+        present[#present + 1], left = index, left - 1
+    end
+end
+if present[1] then
+    local new = number == 2 * count and ids or {}
+    for k = 1, new == ids and 0 or number, 2 do new[#new + 1] = records[k] end
+    for _, index in ipairs(present) do call(index == history and 'HDEL' or 'ZREM', index, unpack(new)) end
+end
 local sooner = false
 if first then
     call('ZADD', scheduled, unpack(later))
@@ -70,7 +84,6 @@ local woken = push_all(ready, now_ms)
 call('HSET', jobs, unpack(records))
 for _, k in ipairs(ended) do
     call('HDEL', leased, ids[k])
-    call('HDEL', history, ids[k])
     reduce_held(holders[k], 1)
 end
 if woken or sooner then wake(ARGV[2], woken, sooner) end
