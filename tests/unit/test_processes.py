@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
 import threading
 import weakref
 from collections.abc import Callable
-from contextlib import suppress
-from types import FrameType
 from weakref import WeakSet
 
 import pytest
 
+from cutting_short import cut_short
 from scheduler import processes
 from scheduler.critical import Interruptible, StoreLock, here
 from scheduler.processes import PerProcess, process, run_in_children, suspend_at_forks, suspend_briefly
@@ -114,26 +112,6 @@ class Locked:
         self.lock.acquire_once(WAIT_TIMEOUT, resumes)
 
 
-def cut_short(function: Callable[[], None], at: int) -> bool:
-    """Call *function* and interrupt it at its profiling event number *at*. Return True if it was interrupted."""
-    left = at + 1
-
-    def event(frame: FrameType, _event: str, _argument: object) -> None:
-        nonlocal left
-        if frame.f_code.co_filename != __file__:
-            left -= 1
-            if left == -1:
-                raise KeyboardInterrupt
-
-    with suppress(KeyboardInterrupt):
-        sys.setprofile(event)
-        try:
-            function()
-        finally:
-            sys.setprofile(None)
-    return left < 0
-
-
 def test_a_ctrl_c_at_any_step_of_a_hook_leaves_no_lock_held(monkeypatch):
     members = [Locked(), Locked()]
     monkeypatch.setattr(processes, "_members", WeakSet(members))
@@ -146,9 +124,9 @@ def test_a_ctrl_c_at_any_step_of_a_hook_leaves_no_lock_held(monkeypatch):
             before, after = hooks
             if before is None:
                 processes._before()
-                ended = not cut_short(after, at)
+                ended = not cut_short(after, at + 1)
             else:
-                ended = not cut_short(before, at)
+                ended = not cut_short(before, at + 1)
                 after()
             assert not any(member.lock.is_mine for member in members), f"after a Ctrl-C at {at}"
             assert not processes._locks.get(threading.RLock)._is_owned()

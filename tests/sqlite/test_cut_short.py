@@ -1,0 +1,33 @@
+"""A Ctrl-C, or another exception of a signal handler, at any step of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+
+import pytest
+
+from cutting_short import cut_short
+from scheduler.jobs import NewJob
+from scheduler_backends.sqlite import SqliteBackend
+from scheduler_backends.sqlite.slots import Open
+
+QUEUE = "cut"
+CALLS: dict[str, Callable[[SqliteBackend], object]] = {
+    "enqueue": lambda backend: backend.enqueue([NewJob(type="mail", queue=QUEUE)]),
+    "get": lambda backend: backend.get(QUEUE, ["none"]),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_cut_short_at_any_step_leaves_no_lock_held(backend, name):
+    call = CALLS[name]
+    call(backend)
+    slots = backend._store.file._open.get(Open).slots
+    for at in count():
+        interrupted = cut_short(lambda: call(backend), at)
+        assert not [slot for slot in slots if slot.lock.is_mine], f"after a Ctrl-C at {at}"
+        call(backend)
+        if not interrupted:
+            assert at > 20
+            return
