@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable
+from types import FrameType
 from weakref import WeakSet
 
 import pytest
@@ -68,8 +70,11 @@ def test_each_of_two_forks_at_once_resumes_what_it_has_suspended():
     processes._before()
     processes._before()
     processes._after_in_parent()
+    processes._after_in_parent_again()
     assert (member.suspended, member.resumed) == (2, 1)
     processes._after_in_parent()
+    assert member.resumed == 2
+    processes._after_in_parent_again()
     assert member.resumed == 2
     assert in_child(lambda: processes._here.suspension is None)
 
@@ -117,22 +122,65 @@ def test_a_ctrl_c_at_any_step_of_a_hook_leaves_no_lock_held(monkeypatch):
     monkeypatch.setattr(processes, "_members", WeakSet(members))
     run = Run()
     monkeypatch.setattr(here, "run", run)
-    for hooks in ((processes._before, processes._after_in_parent), (None, processes._after_in_parent)):
+    hooks = (processes._before, processes._after_in_parent, processes._after_in_parent_again)
+    for interrupted_hook in hooks:
         at = 0
         ended = False
         while not ended:
-            before, after = hooks
-            if before is None:
-                processes._before()
-                ended = not cut_short(after, at + 1)
-            else:
-                ended = not cut_short(before, at + 1)
-                after()
+            for hook in hooks:
+                if hook is interrupted_hook:
+                    ended = not cut_short(hook, at)
+                else:
+                    hook()
             assert not any(member.lock.is_mine for member in members), f"after a Ctrl-C at {at}"
             assert not processes._locks.get(threading.RLock)._is_owned()
             assert (run.depth, processes._here.suspension) == (0, None)
             at += 1
-        assert at > 5
+        assert at > (1 if interrupted_hook is hooks[-1] else 5)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_ctrl_c_as_a_hook_begins_leaves_nothing_suspended(monkeypatch):
+    """Python drops it there, and skips the hook."""
+    member = Member()
+    monkeypatch.setattr(processes, "_members", WeakSet([member]))
+    interrupted: list[str] = []
+
+    def hook(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call" and frame.f_code is processes._after_in_parent.__code__:
+            interrupted.append(frame.f_code.co_name)
+            raise KeyboardInterrupt
+
+    sys.setprofile(hook)
+    try:
+        forked = in_child(lambda: True)
+    finally:
+        sys.setprofile(None)
+    assert forked
+    assert interrupted == ["_after_in_parent"]
+    assert (member.suspended, member.resumed) == (1, 1)
+    assert processes._here.suspension is None
+
+
+def test_a_fork_does_not_wait_for_ever_for_that_of_another_thread(monkeypatch):
+    monkeypatch.setattr(processes, "_LONGEST_WAIT", 0.01)
+    held, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with processes._locks.get(threading.RLock):
+            held.set()
+            release.wait(WAIT_TIMEOUT)
+
+    thread = threading.Thread(target=hold, daemon=True)
+    thread.start()
+    assert held.wait(WAIT_TIMEOUT)
+    try:
+        assert in_child(lambda: True)
+        assert not release.is_set()
+        assert thread.is_alive()
+    finally:
+        release.set()
+        thread.join(WAIT_TIMEOUT)
 
 
 class Run(Interruptible):
