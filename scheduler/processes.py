@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 from weakref import WeakSet
 
 from scheduler.critical import Interruptible, critical, here
@@ -20,6 +20,7 @@ from scheduler.critical import Interruptible, critical, here
 T = TypeVar("T")
 Process = tuple[int, int]
 
+_LONGEST_WAIT: Final = 30.0  # seconds that a fork waits for a fork of another thread
 _forks = 0  # forks since the first process; counted, since a child may be given the process id of an ancestor
 
 
@@ -72,6 +73,7 @@ class _Suspension:
     def __init__(self, outer: _Suspension | None, run: Interruptible | None) -> None:
         self.outer = outer  # the state of the outer fork, if a signal handler forks during a fork
         self.run = run
+        self.has_inner = False  # a signal handler forks during this fork
         self.resumes: list[Callable[[], None]] = []
 
     def suspend(self, condition: Callable[[Suspendable], bool] = lambda _: True) -> None:
@@ -79,7 +81,7 @@ class _Suspension:
         lock: Any = _locks.get(threading.RLock)
         if not lock._is_owned():  # noqa: SLF001 - threading.Condition uses it as well; no stub has it
             self.resumes.append(lambda: lock._is_owned() and lock.release())  # noqa: SLF001
-            lock.acquire()
+            lock.acquire(timeout=_LONGEST_WAIT)  # a fork must not wait for ever; then it goes on without the lock
         for member in list(_members):
             if condition(member):
                 member.suspend(self.resumes)
@@ -133,7 +135,10 @@ def run_in_children(function: Callable[[], None]) -> None:
 
 
 def _before() -> None:
-    suspension = _Suspension(_here.suspension, here.run)
+    outer = _here.suspension
+    suspension = _Suspension(outer, here.run)
+    if outer is not None:
+        outer.has_inner = True
     _here.suspension = suspension
     if suspension.run is not None:
         suspension.run.depth += 1
@@ -155,6 +160,17 @@ def _after_in_parent() -> None:
             suspension.run.depth -= 1  # without left(): Python would drop an interrupt that is raised here
 
 
+def _after_in_parent_again() -> None:
+    # Python drops a Ctrl-C that comes as a hook begins, and skips that hook. If that was `_after_in_parent`, the
+    # suspension of this fork is still there.
+    suspension = _here.suspension
+    if suspension is not None and not suspension.has_inner:
+        _after_in_parent()
+    outer = _here.suspension
+    if outer is not None:
+        outer.has_inner = False
+
+
 def _after_in_child() -> None:
     global _forks  # noqa: PLW0603 - one count per process is intended
     _forks += 1
@@ -174,3 +190,4 @@ def _nothing() -> None:
 if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_parent=_nothing, after_in_child=_nothing)
     os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
+    os.register_at_fork(after_in_parent=_after_in_parent_again)

@@ -140,7 +140,10 @@ class File:
                 self._open.get(Open).drop(slot)
             raise translated(error, self.path) from cause_of(error)
         finally:
-            slot.lock.release_mine()
+            try:
+                slot.lock.release_mine()
+            finally:
+                slot.lock.release_mine()  # if a Ctrl-C prevented the first call
 
     @contextmanager
     def _gate(self, mine: Open) -> Iterator[None]:

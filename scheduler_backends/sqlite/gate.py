@@ -59,10 +59,10 @@ class Gate:
 
     def close(self) -> None:
         """Close the descriptor."""
-        if self._descriptor is not None:
+        descriptor, self._descriptor = self._descriptor, None  # first, since a Ctrl-C may come after the close
+        if descriptor is not None:
             with contextlib.suppress(OSError):
-                os.close(self._descriptor)
-            self._descriptor = None
+                os.close(descriptor)
 
 
 def _lock(descriptor: int, seconds: float) -> bool:

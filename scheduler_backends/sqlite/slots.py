@@ -23,9 +23,9 @@ class Slot:
 
     def drop(self) -> None:
         """Close the connection. The caller holds the lock."""
-        if self.connection is not None:
-            self.connection.close()
-            self.connection = None
+        connection, self.connection = self.connection, None  # first, since a Ctrl-C may come after the close
+        if connection is not None:
+            connection.close()
 
     def abandon(self) -> None:
         """Drop the connection without ever closing it."""

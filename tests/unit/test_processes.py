@@ -8,12 +8,12 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
-from contextlib import suppress
 from types import FrameType
 from weakref import WeakSet
 
 import pytest
 
+from cutting_short import cut_short
 from scheduler import processes
 from scheduler.critical import Interruptible, StoreLock, here
 from scheduler.processes import PerProcess, process, run_in_children, suspend_at_forks, suspend_briefly
@@ -70,8 +70,11 @@ def test_each_of_two_forks_at_once_resumes_what_it_has_suspended():
     processes._before()
     processes._before()
     processes._after_in_parent()
+    processes._after_in_parent_again()
     assert (member.suspended, member.resumed) == (2, 1)
     processes._after_in_parent()
+    assert member.resumed == 2
+    processes._after_in_parent_again()
     assert member.resumed == 2
     assert in_child(lambda: processes._here.suspension is None)
 
@@ -114,47 +117,70 @@ class Locked:
         self.lock.acquire_once(WAIT_TIMEOUT, resumes)
 
 
-def cut_short(function: Callable[[], None], at: int) -> bool:
-    """Call *function* and interrupt it at its profiling event number *at*. Return True if it was interrupted."""
-    left = at + 1
-
-    def event(frame: FrameType, _event: str, _argument: object) -> None:
-        nonlocal left
-        if frame.f_code.co_filename != __file__:
-            left -= 1
-            if left == -1:
-                raise KeyboardInterrupt
-
-    with suppress(KeyboardInterrupt):
-        sys.setprofile(event)
-        try:
-            function()
-        finally:
-            sys.setprofile(None)
-    return left < 0
-
-
 def test_a_ctrl_c_at_any_step_of_a_hook_leaves_no_lock_held(monkeypatch):
     members = [Locked(), Locked()]
     monkeypatch.setattr(processes, "_members", WeakSet(members))
     run = Run()
     monkeypatch.setattr(here, "run", run)
-    for hooks in ((processes._before, processes._after_in_parent), (None, processes._after_in_parent)):
+    hooks = (processes._before, processes._after_in_parent, processes._after_in_parent_again)
+    for interrupted_hook in hooks:
         at = 0
         ended = False
         while not ended:
-            before, after = hooks
-            if before is None:
-                processes._before()
-                ended = not cut_short(after, at)
-            else:
-                ended = not cut_short(before, at)
-                after()
+            for hook in hooks:
+                if hook is interrupted_hook:
+                    ended = not cut_short(hook, at)
+                else:
+                    hook()
             assert not any(member.lock.is_mine for member in members), f"after a Ctrl-C at {at}"
             assert not processes._locks.get(threading.RLock)._is_owned()
             assert (run.depth, processes._here.suspension) == (0, None)
             at += 1
-        assert at > 5
+        assert at > (1 if interrupted_hook is hooks[-1] else 5)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_ctrl_c_as_a_hook_begins_leaves_nothing_suspended(monkeypatch):
+    """Python drops it there, and skips the hook."""
+    member = Member()
+    monkeypatch.setattr(processes, "_members", WeakSet([member]))
+    interrupted: list[str] = []
+
+    def hook(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call" and frame.f_code is processes._after_in_parent.__code__:
+            interrupted.append(frame.f_code.co_name)
+            raise KeyboardInterrupt
+
+    sys.setprofile(hook)
+    try:
+        forked = in_child(lambda: True)
+    finally:
+        sys.setprofile(None)
+    assert forked
+    assert interrupted == ["_after_in_parent"]
+    assert (member.suspended, member.resumed) == (1, 1)
+    assert processes._here.suspension is None
+
+
+def test_a_fork_does_not_wait_for_ever_for_that_of_another_thread(monkeypatch):
+    monkeypatch.setattr(processes, "_LONGEST_WAIT", 0.01)
+    held, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with processes._locks.get(threading.RLock):
+            held.set()
+            release.wait(WAIT_TIMEOUT)
+
+    thread = threading.Thread(target=hold, daemon=True)
+    thread.start()
+    assert held.wait(WAIT_TIMEOUT)
+    try:
+        assert in_child(lambda: True)
+        assert not release.is_set()
+        assert thread.is_alive()
+    finally:
+        release.set()
+        thread.join(WAIT_TIMEOUT)
 
 
 class Run(Interruptible):
