@@ -82,7 +82,7 @@ def worker(**options: object) -> None:
     help="The worker's --health-host.",
 )
 @click.option("--ready", is_flag=True, help="Whether it would take jobs, not only whether it lives.")
-@click.option("--timeout", type=click.FloatRange(0.01), callback=_finite, default=2.0, help="Seconds in all.")
+@click.option("--timeout", type=click.FloatRange(0.01, 86_400.0), callback=_finite, default=2.0, help="Seconds in all.")
 def healthcheck(health_port: int, health_host: str, timeout: float, *, ready: bool) -> None:
     """
     Request a worker's health from its port, and print the response.
