@@ -16,7 +16,7 @@ from scheduler.states import JobState
 __all__ = ["Enqueued"]
 
 _SEPARATOR = "\x01"  # never part of a name, since names hold no control characters
-_OF_LEASED_JOBS = (("queue", str), ("id", str), ("queue_version", int), ("partition", int))  # fields that stores read
+_MOST = 2**63 - 1  # no store has a larger version or partition, and Python does not write any number as text
 _IMPOSSIBLE = re.compile("[\x00\x02-\x1f\x7f-\x9f\ud800-\udfff]")  # never part of a name; separators are counted
 
 
@@ -158,10 +158,22 @@ def check_settled(field: str, items: Sequence[Settled], kind: type[Settled]) -> 
 
 def _is_possible(field: str, lease: object) -> bool:
     job, token = getattr(lease, "job", None), getattr(lease, "token", None)
-    is_job = isinstance(job, Job) and all(isinstance(getattr(job, name), kind) for name, kind in _OF_LEASED_JOBS)
-    if not isinstance(job, Job) or not is_job or not isinstance(token, str):
+    if (
+        not isinstance(job, Job)
+        or not all(isinstance(text, str) for text in (job.queue, job.id))
+        or not isinstance(token, str)
+        # Exactly int: a subclass may have its own text, which would become part of a key.
+        or {type(job.queue_version), type(job.partition)} != {int}
+    ):
         raise ConfigError(field, "must contain leases as lease() returns them")
-    return is_possible_id(job.queue) and is_possible_id(job.id) and TOKEN.fullmatch(token) is not None
+    places = job.queue_version, job.partition
+    return (
+        is_possible_id(job.queue)
+        and is_possible_id(job.id)
+        and min(places) >= 0
+        and max(places) <= _MOST
+        and TOKEN.fullmatch(token) is not None
+    )
 
 
 def _are_possible(leases: Sequence[Lease]) -> bool:
@@ -177,6 +189,8 @@ def _are_possible(leases: Sequence[Lease]) -> bool:
             and _IMPOSSIBLE.search(ids) is None
             and all(map(is_possible_id, queues))
             and set(map(type, places)) <= {int}
+            and min(places, default=0) >= 0
+            and max(places, default=0) <= _MOST
             and all(map(TOKEN.fullmatch, tokens))
         )
     except (AttributeError, TypeError):  # not made by a store

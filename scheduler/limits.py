@@ -46,7 +46,7 @@ def check_kind(field: str, value: T, *kinds: type) -> T:
     """Return *value*, which must be an object of one of the classes or protocols *kinds*."""
     wanted = " or ".join(f"a {kind.__name__}" for kind in kinds)
     if isinstance(value, type):  # a class also has the methods of a protocol, but calling them fails
-        raise ConfigError(field, f"must be {wanted}, not the class {value.__name__} itself")
+        raise ConfigError(field, f"must be {wanted}, not the class {value.__name__} itself; pass an object of it")
     if not isinstance(value, kinds):
         raise ConfigError(field, f"must be {wanted}, not {type(value).__name__}")
     return value

@@ -6,10 +6,10 @@ import math
 import random
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Final, Literal, Protocol, runtime_checkable
+from typing import Final, Literal, Protocol
 
 from scheduler.errors import ConfigError
-from scheduler.limits import MAX_COUNT, Refusal, check_count, check_kind, check_name, check_number
+from scheduler.limits import MAX_COUNT, Refusal, check_count, check_name, check_number
 
 __all__ = ["RetryPolicy"]
 
@@ -18,7 +18,6 @@ SHORTEST_DELAY: Final = 0.001  # seconds: a delay is always positive
 LONGEST_DELAY: Final = 366 * 86_400.0  # seconds
 
 
-@runtime_checkable
 class Delays(Protocol):
     """Any object with a `delay` method. Only a `RetryPolicy` can be stored with a job."""
 
@@ -118,9 +117,11 @@ def check_policy(policy: object, error: Refusal) -> RetryPolicy:
 
 def check_delays(delays: object) -> None:
     """Raise `ConfigError` unless *delays* can be the retry policy of a handler or worker."""
+    if isinstance(delays, type):
+        raise ConfigError("retry_policy", f"must be an object with delay(), not the class {delays.__name__} itself")
+    # Not by isinstance(): for a protocol, Python 3.12 ignores what __getattr__ returns, as in a mock or a lazy proxy.
     if not callable(getattr(delays, "delay", None)):
         raise ConfigError("retry_policy", "must have a method delay(attempt) that returns seconds")
-    check_kind("retry_policy", delays, Delays)
 
 
 def sane_delay(delays: Delays, attempt: int, fallback: RetryPolicy) -> float:

@@ -92,7 +92,9 @@ def worker(**options: object) -> None:
     help="The worker's --health-host.",
 )
 @click.option("--ready", is_flag=True, help="Check that it takes jobs, not only that it is alive.")
-@click.option("--timeout", type=click.FloatRange(0.01), callback=_finite, default=2.0, help="Seconds in total.")
+@click.option(
+    "--timeout", type=click.FloatRange(0.01, 86_400.0), callback=_finite, default=2.0, help="Seconds in total."
+)
 def healthcheck(health_port: int, health_host: str, timeout: float, *, ready: bool) -> None:
     """
     Request a worker's health from its port, and print the response.

@@ -65,7 +65,7 @@ def serve_health(options: WorkerOptions, status: Callable[[], Status]) -> Iterat
 
     try:
         server = _Server((host, options.health_port), Handler)
-    except (OSError, OverflowError, UnicodeError) as error:
+    except (OSError, OverflowError, TypeError, UnicodeError) as error:  # TypeError: a name that IDNA cannot encode
         raise ConfigError("health_port", f"cannot listen on {host}:{options.health_port}: {error}") from error
     thread = threading.Thread(target=server.serve_forever, name="scheduler-health", daemon=True)
     thread.start()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from scheduler.backend import Backend
 from scheduler.critical import critical
+from scheduler.errors import ConfigError
 from scheduler.identity import new_token
 from scheduler.jobs import ErrorDetail
 from scheduler.leases import Failure, Lease
@@ -64,6 +65,10 @@ def drain(
         handlers: A worker, whose handlers and configuration are used, or a mapping of job types to functions.
         queues: The queues to run. None = those of the given worker or, for a mapping, every queue of *backend*.
         limit: The maximum number of runs.
+
+    Raises:
+        ConfigError: An argument is invalid.
+
     """
     worker = handlers if isinstance(handlers, Worker) else _worker(backend, handlers)
     named = worker.config.queues if queues is None and worker is handlers else queues
@@ -85,6 +90,8 @@ def drain(
 
 
 def _worker(backend: Backend, handlers: Mapping[str, HandlerFunction]) -> Worker:
+    if not isinstance(handlers, Mapping):
+        raise ConfigError("handlers", f"must be a Worker or a mapping of job types, not {type(handlers).__name__}")
     worker = Worker(backend)
     for job_type, function in handlers.items():
         worker.handle(job_type, function)

@@ -8,6 +8,7 @@ from typing import Final
 
 from scheduler.backend import Backend
 from scheduler.jobs import DEFAULT_QUEUE, Job
+from scheduler.limits import check_kind
 from scheduler.serializers import JsonSerializer, Serializer
 from scheduler.states import LIVE, JobState
 
@@ -42,12 +43,13 @@ def assert_enqueued(
 
     Raises:
         AssertionError: The number of matching jobs differs. The message lists up to ten jobs of the queue.
+        ConfigError: An argument is invalid.
         TypeError: `Job` has no field of a name in *expected*.
     """
     unknown = expected.keys() - _FIELDS
     if unknown:
         raise TypeError(f"a job has no field {', '.join(sorted(unknown))}")
-    decode = (serializer or JsonSerializer()).loads
+    decode = (JsonSerializer() if serializer is None else check_kind("serializer", serializer, Serializer)).loads
     live = [job for state in sorted(LIVE) for job in _listed(backend, queue, state)]
     found = [
         job

@@ -78,7 +78,7 @@ class AdminHooks:
         Producers detect the change when a sealed partition rejects a job, workers at their next poll.
         """
         store = self._store
-        check_queue(queue), check_version(version), check_partitions(partitions)
+        queue, version, partitions = check_queue(queue), check_version(version), check_partitions(partitions)
         store.layouts.create(queue)
         answer = store.calls.on_key(TOPOLOGY_PROMOTE, store.keys.topology(queue), version, partitions)
         reason, fields = cast("tuple[bytes, object]", answer) if isinstance(answer, list) else (b"", answer)
@@ -102,7 +102,7 @@ class AdminHooks:
         While this runs, requeue refuses the dead jobs of the version.
         """
         store = self._store
-        check_queue(queue), check_version(version)
+        queue, version = check_queue(queue), check_version(version)
         if finished not in ("refuse", "purge", "move"):
             raise ConfigError("finished", "must be 'refuse', 'purge' or 'move'")
         layout = store.layouts.of(queue, fresh=True)

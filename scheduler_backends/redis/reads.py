@@ -23,6 +23,7 @@ from scheduler_backends.redis.store import Store
 
 _PLACE = re.compile(r"(\d{1,7})\.(\d{1,3})\.([0-9a-f]*)\.([0-9a-f]*)\.([0-9a-f]*)")
 _NUMBER = re.compile(rb"-?(inf|[0-9]{1,20}(\.[0-9]{1,20})?(e[-+]?[0-9]{1,3})?)")
+_LEVEL, _OCCURRENCE = re.compile(b"[0-%d]" % (len(READY) - 1)), re.compile(b"[1-9][0-9]{0,9}")
 _Mark = tuple[bytes, bytes, bytes]  # a position in one partition, as list.lua returns it
 _START: _Mark = (b"", b"", b"")
 
@@ -139,7 +140,7 @@ def _parse(state: JobState, text: str) -> _Place:
         version, partition, *words = found.groups() if found else ()
         first, member, last = (bytes.fromhex(word) for word in words)
         if state is JobState.READY and first:
-            possible = int(first) in range(len(READY)) and int(last) > 0
+            possible = _LEVEL.fullmatch(first) is not None and _OCCURRENCE.fullmatch(last) is not None
         else:
             possible = _NUMBER.fullmatch(first) is not None
         if possible or (first, member, last) == _START:

@@ -36,7 +36,7 @@ from struct import Struct
 from typing import Any, Final, NamedTuple, NoReturn
 
 from scheduler.jobs import ErrorRecord, NewJob
-from scheduler.limits import check_metadata, check_name, is_possible_id
+from scheduler.limits import MAX_NAME, check_metadata, check_name, is_possible_id
 from scheduler.retry import RetryPolicy
 
 FORMAT: Final = 2
@@ -93,7 +93,8 @@ def moment_of(ms: bytes) -> datetime:
 def id_of(raw: bytes) -> str:
     """Return the id of a job, decoded and checked."""
     text = raw.decode()
-    if not is_possible_id(text):
+    # Printable text has none of the forbidden characters. Called for every leased job, and faster than the expression.
+    if not (text.isprintable() and 1 <= len(text) <= MAX_NAME) and not is_possible_id(text):
         raise Damaged("is not a valid id")
     return text
 

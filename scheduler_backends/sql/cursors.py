@@ -14,7 +14,7 @@ from scheduler.jobs import Priority
 from scheduler.states import JobState
 
 _BYTES: Final = "hex"  # the JSON key for a value of type bytes
-_TOKEN = re.compile("[0-9a-f-]{32,36}")
+_TOKEN = re.compile("[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # a UUID, as Postgres reads it
 
 _IMPOSSIBLE = re.compile("[\0\ud800-\udfff]")  # no text in Postgres contains these characters
 

@@ -11,7 +11,7 @@ from scheduler.values import maker_of
 from scheduler_backends.sql.columns import STORED
 from scheduler_backends.sql.moments import from_micros, later, to_micros
 
-_FIELDS: Final = tuple(name for name in STORED if name != "nonce")
+_FIELDS: Final = tuple(name for name in STORED if name not in ("nonce", "metadata"))
 _values = attrgetter(*STORED)
 _fields = attrgetter(*_FIELDS)
 # Place, encoder, and the value that is stored if the field is empty or 0.
@@ -22,7 +22,7 @@ _ENCODERS: Final = [
 ]
 
 # The fields in the order in which `stored_job` passes them. Built without checks: a call may store thousands of jobs.
-_job = maker_of(Job, *_FIELDS, "state", "run_at", "created_at", "due_at")
+_job = maker_of(Job, *_FIELDS, "metadata", "state", "run_at", "created_at", "due_at")
 
 
 class Moments(NamedTuple):
@@ -53,6 +53,7 @@ def stored_job(job: NewJob, run_at: int, due_at: int, created_at: int) -> Job:
     waits = due_at > created_at
     return _job(
         *_fields(job),
+        dict(job.metadata),  # that of a NewJob is read-only
         JobState.SCHEDULED if waits else JobState.READY,
         from_micros(run_at),
         from_micros(created_at),

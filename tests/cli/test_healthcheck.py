@@ -18,6 +18,7 @@ from programs import ask, wait_until
 from scheduler.cli.health_port import FailureLog, serve_health
 from scheduler.cli.options import WorkerOptions
 from scheduler.cli.protocol import Status
+from scheduler.errors import ConfigError
 
 
 def check(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -55,6 +56,14 @@ def test_the_exit_status_says_whether_it_is_live_or_ready(port, now):
     assert check("--health-port", str(port), "--health-host", "localhost", "--ready").returncode == 0
 
 
+@pytest.mark.parametrize("host", ["é" * 70, "a..b", "x\ny"], ids=ascii)
+def test_an_address_to_listen_on_that_cannot_be_used_is_a_wrong_configuration(host):
+    options = WorkerOptions(target="app:worker", health_port=0, health_host=host)
+    with pytest.raises(ConfigError) as refusal, serve_health(options, Status):
+        pass
+    assert refusal.value.field == "health_port"
+
+
 def test_the_workers_own_environment_says_where_to_ask(port):
     assert check(SCHEDULER_WORKER_HEALTH_PORT=str(port), SCHEDULER_WORKER_HEALTH_HOST="0.0.0.0").returncode == 0  # noqa: S104
 
@@ -63,6 +72,7 @@ def test_the_workers_own_environment_says_where_to_ask(port):
     "arguments",
     [
         (), ("--health-port", "0"), ("--health-port", "70000"), ("--health-port", "1", "--timeout", "nan"),
+        ("--health-port", "1", "--timeout", "inf"), ("--health-port", "1", "--timeout", "1e300"),
     ],
 )  # fmt: skip
 def test_a_wrong_command_line_is_usage(arguments):

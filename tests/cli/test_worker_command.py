@@ -112,6 +112,9 @@ def test_options_are_checked(application):
     assert application.start("app:worker", "--health-port", "70000").ended() == 2
     assert application.start("app:worker", "--max-memory", "nan").ended() == 2
     assert application.start("app:worker", "--max-silence", "inf").ended() == 2
+    command = application.start("app:worker", "--health-port", "0", "--health-host", "é" * 70)
+    assert command.ended() == 2
+    assert "Traceback" not in command.output
 
 
 def test_options_can_be_set_by_the_environment(application):

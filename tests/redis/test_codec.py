@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.jobs import UNREADABLE, NewJob, Priority
+from scheduler.limits import is_possible_id
 from scheduler.retry import RetryPolicy
 from scheduler.states import JobState
 from scheduler_backends.redis import codec, records
@@ -38,6 +39,16 @@ def test_what_is_written_is_read_back(  # noqa: PLR0917 - as drawn
     for name in ("id", "type", "payload", "queue", "metadata", "priority", "max_retries", "timeout", "retry_policy"):
         assert getattr(read, name) == getattr(job, name)
     assert (read.queue_version, read.partition, read.state) == (3, 5, JobState.READY)
+
+
+@given(st.text(max_size=5) | st.text(min_size=195, max_size=205))
+def test_an_id_is_accepted_if_a_job_can_have_it(text):
+    raw = text.encode(errors="surrogatepass")
+    try:
+        accepted = records.id_of(raw) == text
+    except (records.Damaged, UnicodeDecodeError):
+        accepted = False
+    assert accepted == is_possible_id(text)
 
 
 @given(st.datetimes(timezones=st.just(UTC)))

@@ -7,11 +7,11 @@ from struct import Struct
 
 import pytest
 
-from scheduler.errors import BackendError, TopologyError
+from scheduler.errors import BackendError, ConfigError, TopologyError
 from scheduler.identity import new_token
 from scheduler.jobs import UNREADABLE, ErrorDetail, NewJob
 from scheduler.leases import Completion, Failure, Lease
-from scheduler.queues import Retention
+from scheduler.queues import Retention, cursor_of
 from scheduler.states import JobState
 from scheduler.testing import ManualClock
 from scheduler_backends.redis import RedisBackend
@@ -625,3 +625,24 @@ def test_a_new_job_takes_nothing_over_from_an_old_one_whose_record_is_gone(new_b
     assert backend.get("default", ["stays"]) == before
     counts = backend.stats(["default"])[0].counts
     assert (counts[state], sum(counts.values())) == (2 if job.state is state else 1, 2)
+
+
+@pytest.mark.parametrize("level", [b"0_1", b" 1", b"4", b"1_0"])
+def test_a_cursor_with_a_changed_level_is_refused(backend, level):
+    add(backend, "one")
+    with pytest.raises(ConfigError):
+        backend.list("default", JobState.READY, cursor=ready_place(level, b"1"))
+
+
+@pytest.mark.parametrize("occurrence", [b"1_0", b"9" * 20, b"+1", b"0", b"01"])
+def test_a_cursor_with_a_changed_occurrence_is_refused(backend, occurrence):
+    """The server would refuse most of them as well, but as an error of the store."""
+    add(backend, "one")
+    assert len(backend.list("default", JobState.READY, cursor=ready_place(b"0", b"1")).jobs) == 1
+    with pytest.raises(ConfigError):
+        backend.list("default", JobState.READY, cursor=ready_place(b"0", occurrence))
+
+
+def ready_place(level, occurrence):
+    words = ".".join(word.hex() for word in (level, b"entry", occurrence))
+    return cursor_of("default", JobState.READY, f"1.0.{words}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler import NewJob, Priority, Producer
+from scheduler import JsonSerializer, NewJob, Priority, Producer
+from scheduler.errors import ConfigError
 from scheduler.identity import new_token
 from scheduler.leases import Completion
 from scheduler.testing import assert_enqueued
@@ -76,3 +77,11 @@ def test_many_jobs_are_looked_through(backend) -> None:
 def test_a_field_that_no_job_has_is_a_mistake_of_the_test(backend) -> None:
     with pytest.raises(TypeError):
         assert_enqueued(backend, "a", colour=1)
+
+
+@pytest.mark.parametrize("serializer", [5, "json", 0, JsonSerializer], ids=str)
+def test_a_serializer_that_is_none_is_refused(backend, serializer) -> None:
+    backend.enqueue([NewJob(type="a", payload=b"{}")])
+    with pytest.raises(ConfigError) as refusal:
+        assert_enqueued(backend, "a", {}, serializer=serializer)
+    assert refusal.value.field == "serializer"

@@ -146,3 +146,10 @@ def test_system_exit_in_a_handler_is_a_failure_like_any_other(backend) -> None:
     backend.enqueue([NewJob(type="leave")])
     drained = drain(backend, {"leave": leave})
     assert (drained.retried, drained.errors[0].kind) == (1, "SystemExit")
+
+
+@pytest.mark.parametrize("handlers", [None, [], 5, "job", Worker], ids=str)
+def test_what_has_no_handlers_is_refused(backend, handlers) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        drain(backend, handlers)
+    assert refusal.value.field == "handlers"

@@ -43,6 +43,23 @@ def lease(id: str = "j", **changes: Any) -> Lease:
     return Lease(**{"job": job, "token": new_token(), "expires_at": NOW, **changes})
 
 
+def lease_of(**places: Any) -> Lease:
+    real = lease()
+    return replace(real, job=replace(real.job, **places))
+
+
+FAR_AWAY = [lease_of(**{name: number}) for name in ("queue_version", "partition") for number in (-1, 2**63, 10**5_000)]
+
+
+class Spoken(int):
+    """A number with its own text."""
+
+    def __str__(self) -> str:
+        return "one"
+
+    __repr__ = __format__ = __str__  # type: ignore[assignment]  # any text will do
+
+
 def test_queues_are_named_once_each_in_their_order() -> None:
     assert check_queues(["b", "a", "b"]) == ("b", "a")
 
@@ -136,7 +153,10 @@ def test_what_may_hold_a_job_is_passed_on() -> None:
     assert check_settled("failures", failures, Failure) == (tuple(failures), [])
 
 
-@pytest.mark.parametrize("forged", [lease(token=""), lease(token="0" * 31 + "\x01"), lease("\x00"), lease("a\x01b")])
+@pytest.mark.parametrize(
+    "forged",
+    [lease(token=""), lease(token="0" * 31 + "\x01"), lease("\x00"), lease("a\x01b"), *FAR_AWAY],
+)
 def test_what_no_lease_call_can_have_given_is_refused_without_asking_the_store(forged: Lease) -> None:
     real = lease()
     assert check_settled("leases", [forged, real], Lease) == ([real], [forged])
@@ -146,7 +166,11 @@ def test_what_no_lease_call_can_have_given_is_refused_without_asking_the_store(f
 
 @pytest.mark.parametrize(
     "item",
-    [None, 5, "lease", lease(job=None), lease(job="j"), lease(token=None), lease(token=b"x"), Failure(lease=lease())],
+    [
+        *(None, 5, "lease", lease(job=None), lease(job="j"), lease(token=None), lease(token=b"x")),
+        Failure(lease=lease()),
+        *(lease_of(queue_version=Spoken(2)), lease_of(partition=Spoken(7)), lease_of(partition="0")),
+    ],
 )
 def test_what_is_no_lease_is_an_error_before_anything_is_touched(item: Any) -> None:
     with pytest.raises(ConfigError, match=r"^leases: "):

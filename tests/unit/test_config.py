@@ -7,6 +7,7 @@ import math
 import os
 import pickle
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from scheduler.config import ProducerConfig, WorkerConfig
 from scheduler.errors import ConfigError
+from scheduler.limits import check_kind
 from scheduler.retry import RetryPolicy
 
 NO_NUMBERS: Sequence[object] = (-1, -0.001, math.nan, math.inf, -math.inf, 10**400, True, None, "1")
@@ -176,6 +178,24 @@ def test_a_retry_policy_of_ones_own_is_taken() -> None:
             return 60.0 * attempt
 
     assert WorkerConfig(retry_policy=Patient()).retry_policy.delay(2) == 120.0
+
+
+def test_a_retry_policy_may_find_its_method_by_getattr() -> None:
+    """As a mock or a lazy proxy does. isinstance() does not find it on Python 3.12 and later."""
+
+    class Proxy:
+        def __getattr__(self, name: str) -> object:
+            return getattr(RetryPolicy.fixed(5.0), name)
+
+    policy: Any = Proxy()
+    assert WorkerConfig(retry_policy=policy).retry_policy.delay(2) == 5.0
+
+
+def test_a_class_in_place_of_its_object_is_refused_with_advice() -> None:
+    with pytest.raises(ConfigError, match="not the class RetryPolicy itself"):
+        WorkerConfig(retry_policy=RetryPolicy)  # type: ignore[arg-type]  # the point
+    with pytest.raises(ConfigError, match="not the class int itself; pass an object of it"):
+        check_kind("clock", int, str)
 
 
 @pytest.mark.parametrize("config", [ProducerConfig(default_queue="mail"), WorkerConfig(queues=("mail",))])

@@ -137,6 +137,18 @@ class ArgumentsContract:
         for lease in (held, other):
             assert harness.job(lease.job.id) == lease.job
 
+    @pytest.mark.parametrize("method", ["complete", "retry", "bury", "release", "renew"])
+    @pytest.mark.parametrize("field", ["queue_version", "partition"])
+    @pytest.mark.parametrize("number", [-1, 2**63, 10**5_000], ids=["negative", "64 bits", "5000 digits"])
+    def test_a_lease_with_an_impossible_version_or_partition_holds_nothing(
+        self, harness: BackendHarness, method: str, field: str, number: int
+    ) -> None:
+        """No error of Python's comes out: it does not write numbers of so many digits."""
+        held = harness.leased()
+        changes: dict[str, Any] = {field: number}
+        _GIVE_UP[method](harness, [replace(held, job=replace(held.job, **changes))])
+        assert harness.job(held.job.id) == held.job
+
     def test_metadata_cannot_be_changed_once_it_has_been_checked(self, harness: BackendHarness) -> None:
         new = harness.new(metadata={"a": "1"})
         metadata: Any = new.metadata

@@ -121,6 +121,15 @@ class EnqueueContract:
             _try_to_change(mapping)
         assert dict(harness.job(new.id).metadata) == {"kind": "stored"}
 
+    @pytest.mark.parametrize("metadata", [{}, {"kind": "stored"}], ids=["without", "with"])
+    def test_the_metadata_of_a_job_has_one_type(self, harness: BackendHarness, metadata: dict[str, str]) -> None:
+        """That of a `NewJob` is read-only. A `Job` has the same kind of mapping, whichever call returned it."""
+        new = harness.new(metadata=metadata)
+        (first,), (again,) = harness.enqueue(new), harness.enqueue(new)
+        kinds = {type(job.metadata) for job in (first.job, again.job, harness.job(new.id), harness.lease_one().job)}
+        assert len(kinds) == 1
+        assert type(new.metadata) not in kinds
+
     def test_run_at_is_the_store_s_now_where_none_was_asked_for(self, harness: BackendHarness) -> None:
         job, later = harness.add(), harness.add(delay=LONG)
         assert abs(job.run_at - job.created_at) <= timedelta(milliseconds=1)

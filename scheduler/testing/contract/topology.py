@@ -16,6 +16,13 @@ from scheduler.testing.job_states import in_state
 from scheduler.topology import MAX_PARTITIONS, VersionState
 
 
+class _Spoken(int):
+    def __str__(self) -> str:
+        return "one"
+
+    __repr__ = __str__
+
+
 @needs(TopologyAdmin)
 class TopologyContract(TopologyFixtures):
     def test_the_topology_of_an_unused_queue_is_what_it_would_be_created_with(
@@ -36,6 +43,14 @@ class TopologyContract(TopologyFixtures):
         assert {job.partition for job in jobs} <= set(range(5))
         assert len({job.partition for job in jobs}) > 1
         assert {job.queue_version for job in jobs} == {topology_fixture.next}
+
+    def test_numbers_are_kept_as_plain_ones(self, topology_fixture: TopologyFixture) -> None:
+        """A member of an enum, for example, may have its own text."""
+        topology = topology_fixture.admin.promote_queue_version(
+            topology_fixture.harness.queue, _Spoken(topology_fixture.next), _Spoken(3)
+        )
+        assert (topology.active.version, topology.active.partitions) == (topology_fixture.next, 3)
+        assert {type(topology.active.version), type(topology.active.partitions)} == {int}
 
     def test_a_promoted_version_takes_the_new_jobs_and_the_old_one_is_served(
         self, topology_fixture: TopologyFixture
