@@ -75,7 +75,7 @@ def retention_from(options: dict[str, Option]) -> Retention:
 
 
 def without_password(url: str) -> str:
-    """Return *url* for logs and reprs, without password and query; "***" if it cannot be parsed."""
+    """Return *url* for logs and reprs, without password and query; three asterisks if it cannot be parsed."""
     try:
         parts = split(url)
     except ConfigError:

@@ -21,24 +21,25 @@ from scheduler.worker.outcome import Outcome, Verdict, record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drained:
-    """
-    The outcomes of a call to `drain`: the number of runs per outcome, and the recorded errors in order.
-
-    Attributes:
-        succeeded: Runs whose job was completed.
-        retried: Runs that failed and whose job will be retried.
-        put_back: Runs that used up no attempt, because of `Snooze` or because there was no handler.
-        dead: Runs whose job was buried.
-        lost: Runs whose lease was no longer held when they ended: the job was leased again or finished elsewhere.
-        errors: The errors that were recorded, the oldest first.
-    """
+    """The outcomes of a call to `drain`: the number of runs per outcome, and the recorded errors in order."""
 
     succeeded: int = 0
+    """Runs whose job was completed."""
+
     retried: int = 0
+    """Runs that failed and whose job will be retried."""
+
     put_back: int = 0
+    """Runs that used up no attempt, because of `Snooze` or because there was no handler."""
+
     dead: int = 0
+    """Runs whose job was buried."""
+
     lost: int = 0
+    """Runs whose lease was no longer held when they ended: the job was leased again or finished elsewhere."""
+
     errors: tuple[ErrorDetail, ...] = ()
+    """The errors that were recorded, the oldest first."""
 
     @property
     def runs(self) -> int:

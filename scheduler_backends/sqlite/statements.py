@@ -52,8 +52,8 @@ _USED_UP: Final = "attempts > max_retries"
 _EXPIRY: Final = f"CASE WHEN lease_until BETWEEN {EARLIEST} AND {LATEST} THEN lease_until ELSE {EARLIEST} END"
 
 # The position of a list. Text that is not UTF-8 is bound as bytes.
-_KEY: Final = "iif(:key_is_text, CAST(:key AS TEXT), :key)"
-_ID: Final = "iif(:id_is_text, CAST(:id AS TEXT), :id)"
+_KEY: Final = "CASE WHEN :key_is_text THEN CAST(:key AS TEXT) ELSE :key END"
+_ID: Final = "CASE WHEN :id_is_text THEN CAST(:id AS TEXT) ELSE :id END"
 
 # The condition that a waiting job comes after a position and is not due, written as one bound. SQLite uses only one
 # bound for the index: with two, each page would start its scan at the present moment, or at the oldest ready job.

@@ -330,9 +330,9 @@ def test_the_timeout_of_a_stop_before_the_run_is_remembered(harness: WorkerHarne
     worker.request_stop(1_000.0)
     worker.request_stop(0.25)
     worker.request_stop(500.0)
-    assert worker._asked == 0.25
+    assert worker._stop_timeout == 0.25
     worker.run()
-    assert worker._asked is None
+    assert worker._stop_timeout is None
 
 
 def test_stop_where_nothing_runs_is_done_and_leaves_the_next_run_alone(harness: WorkerHarness) -> None:
