@@ -96,7 +96,7 @@ def test_text_that_is_no_utf8_harms_nobody_else(backend, path, column):
 
 
 def alchemy(path):
-    return sa.create_engine(f"sqlite:///{path}").connect()
+    return sa.create_engine(f"sqlite:///{path}", poolclass=sa.NullPool).connect()  # nothing stays open
 
 
 def no_utf8(path, column="id", **others):
