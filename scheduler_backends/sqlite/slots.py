@@ -58,15 +58,19 @@ class Open:
                 readable, writable = os.pipe()
                 os.close(writable)
                 self._canary = Ownership(readable)
-            elif not self._canary.is_mine():
+        if self._are_descriptors_closed():
+            raise BackendClosed("the file descriptors of this process were closed: it must be restarted")
+
+    def _are_descriptors_closed(self) -> bool:
+        """Return True if other code has closed the descriptors. Once True, it stays so."""
+        with self._canary_lock:
+            if self._canary is not None and not self._canary.is_mine():
                 self._is_broken = True
-            if not self._is_broken:
-                return
-        raise BackendClosed("the file descriptors of this process were closed: it must be restarted")
+            return self._is_broken
 
     def drop(self, slot: Slot) -> None:
         """Close the connection of *slot*. The caller holds its lock."""
-        if self._is_broken or (self._canary is not None and not self._canary.is_mine()):
+        if self._are_descriptors_closed():
             slot.abandon()
         else:
             slot.drop()
@@ -74,12 +78,11 @@ class Open:
     def drop_all(self) -> None:
         """Close the connections and the gate. The caller holds all locks."""
         with self._canary_lock:
+            is_broken = self._are_descriptors_closed()
             canary, self._canary = self._canary, None
-            if canary is not None and canary.is_mine():
+            if canary is not None and not is_broken:
                 os.close(canary.descriptor)
-            elif canary is not None:
-                self._is_broken = True
-        if self._is_broken:
+        if is_broken:
             for slot in self.slots:
                 slot.abandon()
             self.gate = None
