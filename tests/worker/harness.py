@@ -24,7 +24,7 @@ from scheduler.states import TERMINAL, JobState
 from scheduler.testing import FaultyBackend, faulty
 from scheduler.worker import JobContext, Worker
 from scheduler.worker.handlers import HandlerFunction, Handlers
-from scheduler.worker.inflight import InFlight
+from scheduler.worker.inflight import HeldJob, InFlight
 from scheduler.worker.runner import JobRunner
 from scheduler.worker.threads import Run
 
@@ -184,6 +184,19 @@ class WorkerParts:
         self.handlers = Handlers()
         self.runner = JobRunner(self.run, self.handlers, JsonSerializer())
         self.inflight = InFlight(self.config, open_context=self.runner.open, wake_deadlines=self._wake)
+
+    def hold(self, count: int = 1, **fields: object) -> list[Lease]:
+        """Enqueue and lease *count* jobs, as the pump does."""
+        self.harness.add_many(count, **fields)
+        leases = list(self.harness.lease(count, duration=self.config.lease_duration))
+        self.inflight.take_in(leases)
+        return leases
+
+    def start(self) -> HeldJob:
+        """Begin with the next held job, as a handler thread does."""
+        row = self.inflight.begin()
+        assert row is not None
+        return row
 
     def _wake(self) -> None:
         self.wake_ups += 1

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from scheduler.leases import Completion, Lease
+from scheduler.leases import Completion
 from scheduler.worker.deadlines import Deadlines
 from scheduler.worker.inflight import HeldJob
 from scheduler.worker.outcome import Outcome, Verdict
@@ -18,17 +18,6 @@ class Watching(WorkerParts):
     def __init__(self, harness: WorkerHarness, **changes: object) -> None:
         super().__init__(harness, **{"lease_duration": 30.0, "heartbeat_interval": 10.0, "concurrency": 4, **changes})
         self.deadlines = Deadlines(self.run, self.inflight, self.runner)
-
-    def hold(self, count: int = 1, **fields: object) -> list[Lease]:
-        self.harness.add_many(count, **fields)
-        leases = list(self.harness.lease(count, duration=self.config.lease_duration))
-        self.inflight.take_in(leases)
-        return leases
-
-    def start(self) -> HeldJob:
-        row = self.inflight.begin()
-        assert row is not None
-        return row
 
 
 Make = Callable[..., Watching]

@@ -10,10 +10,9 @@ from contextlib import contextmanager
 import pytest
 
 from scheduler.errors import BackendClosed
-from scheduler.leases import Completion, Lease
+from scheduler.leases import Completion
 from scheduler.states import JobState
 from scheduler.testing import ManualClock
-from scheduler.worker.inflight import HeldJob
 from scheduler.worker.lifecycle import Lifecycle
 from scheduler.worker.maintenance import Heartbeat
 from scheduler.worker.outcome import Outcome, Verdict
@@ -26,17 +25,6 @@ class Beating(WorkerParts):
     def __init__(self, harness: WorkerHarness, **changes: object) -> None:
         super().__init__(harness, **{"lease_duration": 30.0, "heartbeat_interval": 10.0, "concurrency": 4, **changes})
         self.heartbeat = Heartbeat(self.run, self.inflight)
-
-    def hold(self, count: int = 1, **fields: object) -> list[Lease]:
-        self.harness.add_many(count, **fields)
-        leases = list(self.harness.lease(count, duration=self.config.lease_duration))
-        self.inflight.take_in(leases)
-        return leases
-
-    def start(self) -> HeldJob:
-        row = self.inflight.begin()
-        assert row is not None
-        return row
 
 
 Make = Callable[..., Beating]
